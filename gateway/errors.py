@@ -73,6 +73,13 @@ class InvalidRequest(SluiceError):
     sqlstate = "HY000"
 
 
+class BackendNotAllowed(InvalidRequest):
+    """A client may not use the Spark that it asks for, or that rules would give it."""
+
+    code = "BACKEND_NOT_ALLOWED"
+    sqlstate = "42501"
+
+
 class SessionElsewhere(InvalidRequest):
     """The session was opened through another gateway."""
 

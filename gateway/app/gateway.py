@@ -280,6 +280,7 @@ class Gateway:
             ledger=ledger,
             gateway=ledger.gateway,
             backend=main,
+            may_use=sparks.build_facts(main, main, spark_version).may_be_used_by,
             records_backend=sparks.fleet.several,
             lifecycle=self._lifecycle,
             ask_owner=HandleOwners(dsn, lambda: names.others).ask,

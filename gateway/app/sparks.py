@@ -36,7 +36,7 @@ from gateway.backends.spark_discovery import (
     FileDiscovery,
 )
 from gateway.catalog.live import LiveCatalog
-from gateway.errors import BackendUnavailable, Faults, SluiceError
+from gateway.errors import Faults, SluiceError
 from gateway.model.spark_minors import minor_of
 from gateway.model.sparks import Routing, RoutingRule, SparkFacts
 from gateway.pipeline import judge
@@ -109,7 +109,9 @@ class Sparks:
     _gone: set[str] = field(default_factory=set)
     """Discovered Sparks that are no longer told of."""
     _group: asyncio.TaskGroup | None = None
-    _waiting: list[Callable[[], Coroutine[Any, Any, None]]] = field(default_factory=list)
+    _waiting: list[tuple[str, Callable[[], Coroutine[Any, Any, None]]]] = field(default_factory=list)
+    _tasks: dict[str, list[asyncio.Task[None]]] = field(default_factory=dict)
+    """What looks after the sessions of each Spark."""
 
     def __post_init__(self) -> None:
         routing = self.settings.routing
@@ -229,6 +231,7 @@ class Sparks:
                 limits=limits,
                 lineage_input=self._choose_lineage(pool),
                 backend=name,
+                may_use=self.build_facts(name, pool, version).may_be_used_by,
                 secrets=catalogs.secrets(),
                 session_catalogs=catalogs.list_session_catalogs,
                 places=self.wrap_places(pool, own),
@@ -281,14 +284,14 @@ class Sparks:
         for sessions in (parts.sessions, parts.connect):
             if sessions is not None:
                 self.open_sessions.add(sessions)
-                self._run(sessions.run)
+                self._run(parts.name, sessions.run)
         _log.info("backend_joined", backend=parts.name, version=parts.version)
 
-    def _run(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    def _run(self, name: str, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
         if self._group is None:
-            self._waiting.append(work)
+            self._waiting.append((name, work))
         else:
-            self._group.create_task(work())
+            self._tasks.setdefault(name, []).append(self._group.create_task(work()))
 
     # -- while the gateway serves ------------------------------------------------------------------------
 
@@ -303,16 +306,18 @@ class Sparks:
                 await asyncio.gather(*(self._try_one(name) for name in list(self._pending)))
 
     async def _try_one(self, name: str) -> None:
-        pool, backend = self._pending[name]
+        if (expected := self._pending.get(name)) is None:
+            return
+        pool, backend = expected
         try:
             async with asyncio.timeout(JOIN_S):
                 parts = await self._make(name, pool, backend)
-        except (SluiceError, OSError, TimeoutError, ValueError) as error:
-            told = error.for_operators if isinstance(error, SluiceError) else str(error)
-            reason = told or type(error).__name__
-            if self.fleet.pending.get(name) != reason:
-                _log.warning("backend_not_joined", backend=name, reason=reason)
-            self.fleet.note_pending(name, reason)
+        except Exception as error:  # noqa: BLE001 - whatever it says, a Spark that cannot join ends no gateway
+            reason = _explain(error)
+            if name in self._pending:
+                if self.fleet.pending.get(name) != reason:
+                    _log.warning("backend_not_joined", backend=name, reason=reason)
+                self.fleet.note_pending(name, reason)
             return
         if name not in self._pending:  # no longer told of
             await parts.stack.aclose()
@@ -324,9 +329,9 @@ class Sparks:
         """Look after the Sparks until cancelled."""
         async with asyncio.TaskGroup() as group:
             self._group = group
-            for work in self._waiting:
-                group.create_task(work())
-            self._waiting = []
+            waiting, self._waiting = self._waiting, []
+            for name, work in waiting:
+                self._run(name, work)
             if self.fleet.several:
                 group.create_task(self.fleet.run())
                 group.create_task(self._keep_trying())
@@ -347,11 +352,11 @@ class Sparks:
             try:
                 await self.take_addresses(pool, backend, await discovery.list_addresses())
                 reason = ""
-            except BackendUnavailable as error:
+            except Exception as error:  # noqa: BLE001 - whatever is told of Sparks ends no gateway
                 # Those that are known stay: who cannot say does not say that they are gone.
-                if reason != error.for_operators:
-                    _log.warning("backends_not_discovered", backend=pool, reason=error.for_operators)
-                reason = error.for_operators
+                if reason != (why := _explain(error)):
+                    _log.warning("backends_not_discovered", backend=pool, reason=why)
+                reason = why
             await asyncio.sleep(settings.every_s)
 
     async def take_addresses(self, pool: str, backend: BackendSettings, addresses: frozenset[str]) -> None:
@@ -360,10 +365,17 @@ class Sparks:
         most = backend.discover.most if backend.discover is not None else 0
         if len(addresses) > most:
             _log.warning("backends_left_out", backend=pool, found=len(addresses), most=most)
-        told = {f"{pool}@{address}": address for address in sorted(addresses)[:most]}
+        joined = {one.name for one in self.fleet.all() if one.facts.pool == pool and one.name != pool}
+        named = {f"{pool}@{address}": address for address in addresses}
+        # Those that are there already stay, whatever else is told.
+        told = {name: named[name] for name in sorted(named, key=lambda one: (one not in joined, one))[:most]}
         for name in [one for one, (of, _) in self._pending.items() if of == pool and one not in told]:
             del self._pending[name]
-        joined = {one.name for one in self.fleet.all() if one.facts.pool == pool and one.name != pool}
+            self.fleet.forget_pending(name)
+        if told:
+            self.fleet.forget_pending(pool)
+        else:
+            self.fleet.note_pending(pool, "no address is known yet")
         for name in joined:
             spark = self.fleet.get(name)
             if spark is not None:
@@ -382,6 +394,8 @@ class Sparks:
                 self._gone.discard(name)
                 self.fleet.remove(name)
                 parts = self.parts.pop(name, None)
+                for task in self._tasks.pop(name, ()):
+                    task.cancel()
                 if parts is not None:
                     for sessions in (parts.sessions, parts.connect):
                         if sessions is not None:
@@ -487,6 +501,14 @@ def make_parts(
         stack=stack,
         entry=entry,
     )
+
+
+def _explain(error: Exception) -> str:
+    """Return why a Spark is not there, for operators; words of errors that are not ours may hold secrets."""
+    if isinstance(error, SluiceError):
+        return error.for_operators
+    told = str(error) if isinstance(error, OSError | ValueError) else ""
+    return told or type(error).__name__
 
 
 def _looks(upstream: Upstream) -> dict[SparkEndpoint, TrySpark]:

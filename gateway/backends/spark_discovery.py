@@ -8,18 +8,20 @@ import ssl
 from collections.abc import Callable
 from ipaddress import ip_address
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import aiohttp
 import orjson
 
-from gateway.errors import BackendUnavailable
+from gateway.errors import BackendUnavailable, SluiceError
 
 POD = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 """Where a pod has the token and the authorities of its service account."""
 ANSWER_S = 10.0
 MAX_BYTES = 8 * 1024 * 1024
+"""Bytes of a file or of an answer."""
 PAGE = 500
+MAX_PAGES = 100
 
 
 class Discovery(Protocol):
@@ -37,11 +39,18 @@ class FileDiscovery:
     async def list_addresses(self) -> frozenset[str]:
         """Return what the file has now."""
         try:
-            text = await asyncio.to_thread(self._path.read_text, encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
+            text = (await asyncio.to_thread(self._read)).decode()
+        except (OSError, ValueError) as error:
             raise BackendUnavailable("the file of Sparks cannot be read", where=str(error)) from None
         lines = (line.partition("#")[0].strip() for line in text.splitlines())
         return _check_hosts(line for line in lines if line)
+
+    def _read(self) -> bytes:
+        with self._path.open("rb") as file:
+            data = file.read(MAX_BYTES + 1)
+        if len(data) > MAX_BYTES:
+            raise ValueError(f"a file of more than {MAX_BYTES} bytes")
+        return data
 
 
 class DnsDiscovery:
@@ -89,22 +98,25 @@ class EndpointSliceDiscovery:
             headers = {"Authorization": f"Bearer {token}", "Accept": "application/json"}
             async with aiohttp.ClientSession(timeout=timeout, headers=headers) as session:
                 page = ""
-                while True:
-                    body = await self._get_page(session, tls, page)
-                    for piece in body["items"]:
-                        found.update(_list_ready(piece))
-                    page = body.get("metadata", {}).get("continue") or ""
+                for _ in range(MAX_PAGES):
+                    body = _require(dict, await self._get_page(session, tls, page))
+                    for piece in _require(list, body.get("items")):
+                        found.update(_list_ready(_require(dict, piece)))
+                    page = _require(dict, body.get("metadata") or {}).get("continue") or ""
                     if not page:
                         break
-        except (aiohttp.ClientError, OSError, TimeoutError, ValueError, KeyError, TypeError) as error:
-            why = str(error) or type(error).__name__
+                else:
+                    raise ValueError(f"more than {MAX_PAGES} pages")
+        except (aiohttp.ClientError, OSError, ValueError, SluiceError) as error:
+            why = error.for_operators if isinstance(error, SluiceError) else str(error)
+            why = why or type(error).__name__
             raise BackendUnavailable("Kubernetes does not tell the endpoints of Sparks", where=why) from None
         return _check_hosts(found)
 
     async def _get_page(self, session: aiohttp.ClientSession, tls: ssl.SSLContext | bool, page: str) -> Any:
         query = {"labelSelector": f"kubernetes.io/service-name={self._service}", "limit": str(PAGE)}
         if page:
-            query["continue"] = page
+            query["continue"] = _require(str, page)
         async with session.get(self._url, params=query, ssl=tls, allow_redirects=False) as answer:
             if answer.status != 200:
                 raise ValueError(f"status {answer.status}")
@@ -126,15 +138,27 @@ class EndpointSliceDiscovery:
         return (POD / "token").read_text(encoding="utf-8").strip()
 
 
-def _list_ready(piece: Any) -> set[str]:
+T = TypeVar("T")
+
+
+def _require(kind: type[T], value: object) -> T:
+    """Return what is of a kind. Raises ValueError for anything else."""
+    if not isinstance(value, kind):
+        raise ValueError("an answer of another shape")
+    return value
+
+
+def _list_ready(piece: dict[str, Any]) -> set[str]:
     if piece.get("addressType") not in ("IPv4", "IPv6"):
         return set()
     found: set[str] = set()
-    for endpoint in piece.get("endpoints") or ():
-        conditions = endpoint.get("conditions") or {}
+    for one in _require(list, piece.get("endpoints") or []):
+        endpoint = _require(dict, one)
+        conditions = _require(dict, endpoint.get("conditions") or {})
         # As Kubernetes has it: an unknown readiness counts as ready.
         if conditions.get("ready") is not False and not conditions.get("terminating"):
-            found.update(endpoint.get("addresses") or ())
+            addresses = _require(list, endpoint.get("addresses") or [])
+            found.update(_require(str, address) for address in addresses)
     return found
 
 

@@ -21,6 +21,8 @@ ANSWER_S = 5.0
 CONNECTIONS = 4
 KEPT = "7 days"
 """How long a session is remembered of which no gateway has said anything: far longer than Spark keeps one."""
+NEVER_OPENED = "1 hour"
+"""How long one is remembered that no gateway has seen on its Spark: its client went while it was opened."""
 _BIND = """
 INSERT INTO sluice.connect_session AS s (user_name, session_id, backend) VALUES ($1, $2, $3)
 ON CONFLICT (user_name, session_id) DO UPDATE SET seen_at = now()
@@ -78,7 +80,12 @@ class ConnectSessionStore:
             users,
             sessions,
         )
-        await self._ask("DELETE FROM sluice.connect_session WHERE seen_at < now() - $1::text::interval", KEPT)
+        await self._ask(
+            "DELETE FROM sluice.connect_session WHERE seen_at < now() - $1::text::interval"
+            " OR (NOT is_open AND seen_at < now() - $2::text::interval)",
+            KEPT,
+            NEVER_OPENED,
+        )
 
     async def close(self) -> None:
         """Close the connections."""

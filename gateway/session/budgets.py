@@ -154,6 +154,7 @@ class StatementMeter:
     @contextmanager
     def asking_for(self, rows: int) -> Iterator[None]:
         """Keep rows for a batch that is being asked for: others may be, of the same result."""
+        rows = max(0, rows)  # RULE (limit-rows-not-negative)
         self._asked_rows += rows
         try:
             yield
@@ -287,6 +288,14 @@ class Budgets:
         self._take_tokens(applied, "statements_per_minute")
         self.spend(applied, {"statements": 1})
         return StatementMeter(self, applied)
+
+    def read_on(
+        self, principal: Principal, client: Client, backend: str = DEFAULT_BACKEND
+    ) -> StatementMeter | None:
+        """Return what counts the rest of a statement that another run of a gateway has begun; None where no
+        limit speaks of it. What it reads is not known, nor what was sent of it before."""
+        applied = self._select(self._find(principal, client, backend), ())
+        return StatementMeter(self, applied) if applied else None
 
     def _require_conditions(self, limit: Limit, scans: Iterable[ScanRecord]) -> None:
         """Raise LimitExceeded where a table is read without a condition on one of a limit's columns.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from gateway.model.principal import Principal
 from gateway.model.sparks import DEFAULT_BACKEND
 from gateway.model.statement import SessionContext
 from gateway.model.tracing import Tracer
@@ -32,6 +33,8 @@ class Dependencies(VerdictInputs):
     backend: str = DEFAULT_BACKEND
     """Name of the Spark whose sessions these are. INVARIANT (one Spark): catalog, judge, verdicts and slots
     here are of this Spark alone; what one Spark has told is not used to judge for another."""
+    may_use: Callable[[Principal], bool] = lambda _: True
+    """Whether somebody, with his groups of now, may have sessions on this Spark."""
     records_backend: bool = False
     """Whether the record says which Spark an event is about: there are several."""
     lineage_input: MakeLineageInput = no_lineage

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from gateway.errors import AuthenticationFailed, GatewayStopping, LimitExceeded
+from gateway.errors import (
+    AuthenticationFailed,
+    BackendNotAllowed,
+    GatewayStopping,
+    LimitExceeded,
+    SluiceError,
+)
 from gateway.model.principal import Principal
 from gateway.model.statement import Client
 from gateway.session import audit_records
@@ -49,6 +55,7 @@ class Registry(Generic[K, S]):
         self._closing = closing
         self._budgets = dependencies.budgets
         self._backend = dependencies.backend
+        self._may_use = dependencies.may_use
         self.sessions: dict[K, S] = {}
         self.per_user = dependencies.session_counts.of(closing)
         """Sessions by user, those that are being opened too, on whichever Spark."""
@@ -66,11 +73,13 @@ class Registry(Generic[K, S]):
         return list(self.sessions.values())
 
     def reserve(self, principal: Principal, client: Client) -> Seat:
-        """Take a place for a session that is about to be opened. Raises LimitExceeded, GatewayStopping."""
+        """Take a place for a session that is about to be opened. Raises BackendNotAllowed, LimitExceeded,
+        GatewayStopping."""
         user = principal.user
         if self.shut:
             raise GatewayStopping()
         self._lifecycle.require_running()  # RULE (stopping-no-session)
+        self.require_allowed(principal)  # RULE (session-backend-allowed)
         if self.per_user.total() >= self._limits.sessions:
             raise LimitExceeded("the gateway has no room for another session; try again later", passes=True)
         most = self._limits.sessions_per_user
@@ -79,6 +88,11 @@ class Registry(Generic[K, S]):
         seat = self._budgets.open_session(principal, client, self._backend)
         self.per_user[user] += 1
         return seat
+
+    def require_allowed(self, principal: Principal) -> None:
+        """Raise BackendNotAllowed where somebody may not use the Spark, whichever way he came to it."""
+        if not self._may_use(principal):
+            raise BackendNotAllowed("you may not use the Spark of this session")
 
     def give_back(self, seat: Seat) -> None:
         """Give the place of a session back, or of one that was not opened."""
@@ -157,26 +171,34 @@ class EndpointSessions(ABC, Generic[K, S]):
         try:
             return self._dependencies.identity.admit(principal, client)
         except AuthenticationFailed as fault:
-            await self.recorder.record(
-                audit_records.security,
-                principal,
-                action="session_refused",
-                reason=fault.message,
-                client=client,
-            )
+            await self._record_refused(principal, client, fault)
             raise
 
-    async def record_no_room(self, principal: Principal, client: Client, fault: LimitExceeded) -> None:
-        """Record that a limit of a pack lets no further session of a user open."""
-        if fault.limit:
-            await self.recorder.record(
-                audit_records.security,
-                principal,
-                action="session_refused",
-                reason=fault.message,
-                client=client,
-                limit=fault.limit,
-            )
+    @asynccontextmanager
+    async def recording_refusals(self, principal: Principal, client: Client) -> AsyncIterator[None]:
+        """Record within that a session does not open: its user may not use the Spark, or a limit of a pack
+        lets none open."""
+        try:
+            yield
+        except BackendNotAllowed as fault:
+            await self._record_refused(principal, client, fault)  # RULE (backend-refused-on-record)
+            raise
+        except LimitExceeded as fault:
+            if fault.limit:
+                await self._record_refused(principal, client, fault, fault.limit)
+            raise
+
+    async def _record_refused(
+        self, principal: Principal, client: Client, fault: SluiceError, limit: str = ""
+    ) -> None:
+        await self.recorder.record(
+            audit_records.security,
+            principal,
+            action="session_refused",
+            reason=fault.message,
+            client=client,
+            limit=limit,
+        )
 
     def follow_login(self, session: S, principal: Principal, client: Client) -> None:
         """Have a session judge by the groups and attributes of its user's last login, or those of now."""

@@ -18,7 +18,6 @@ from gateway.errors import (
     AuthenticationFailed,
     BackendUnavailable,
     InvalidHandle,
-    LimitExceeded,
     SluiceError,
 )
 from gateway.model.catalog import quote, quote_parts
@@ -94,11 +93,8 @@ class Sessions(EndpointSessions[bytes, Session]):
         recorded and refused as such; when one is refused, so is the session.
         """
         principal = await self.admit(principal, client)
-        try:
+        async with self.recording_refusals(principal, client):
             seat = self._registry.reserve(principal, client)
-        except LimitExceeded as fault:
-            await self.record_no_room(principal, client, fault)
-            raise
         session_catalogs, first = self._dependencies.session_catalogs, self._dependencies.first_context
         catalogs = frozenset(session_catalogs().items())
         try:
@@ -222,6 +218,7 @@ class Sessions(EndpointSessions[bytes, Session]):
         """
         session = await self._session(principal, handle)
         self.lifecycle.require_running()  # RULE (stopping-no-statement)
+        self._registry.require_allowed(session.principal_now)  # RULE (statement-backend-allowed)
         operation = await self._execution.execute(session, text, timeout_s=timeout_s, wait=not run_async)
         session.used_at = operation.used_at = self._clock()
         if not operation.closed:
@@ -340,6 +337,7 @@ class Sessions(EndpointSessions[bytes, Session]):
     ) -> Opened:
         """Answer a metadata call from what the principal may know of; recorded like a statement."""
         session = await self._session(principal, handle)
+        self._registry.require_allowed(session.principal_now)  # RULE (metadata-backend-allowed)
         session.require_place(self.limits.operations_per_session)
         operation = ThriftOperation(session, new_handle(self._tag), new_event_id(), kind)
         await self.recorder.metadata_decided(

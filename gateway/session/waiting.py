@@ -48,8 +48,10 @@ class WaitingStatements:
         self._budgets = dependencies.budgets
         self._backend = dependencies.backend
         self.slots = Slots(limits.statements, limits.statements_waiting, self._budgets.running)
-        metrics.watch(metrics.spark_statements, lambda: self.slots.held)
-        metrics.watch(metrics.statements_waiting, lambda: self.slots.waiting)
+        self._unwatch = (
+            metrics.watch(metrics.spark_statements, lambda: self.slots.held),
+            metrics.watch(metrics.statements_waiting, lambda: self.slots.waiting),
+        )
 
     # -- slots -------------------------------------------------------------------------------------------
 
@@ -187,6 +189,8 @@ class WaitingStatements:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         self.slots.close()
+        for stop in self._unwatch:
+            stop()
 
     # -- inside ------------------------------------------------------------------------------------------
 

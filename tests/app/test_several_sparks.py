@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import re
+import weakref
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -18,14 +20,13 @@ from gateway.app import sparks as sparks_module
 from gateway.app.gateway import Gateway
 from gateway.app.gateway_requests import drain_backend, list_backends
 from gateway.app.sparks import Sparks
-from gateway.errors import BackendUnavailable, SluiceError
+from gateway.errors import BackendNotAllowed, BackendUnavailable, SluiceError
 from gateway.frontends.users import set_user
 from gateway.model.catalog import TableName
 from gateway.model.principal import Principal
 from gateway.model.statement import Client
 from gateway.reader.pool import ReaderPool
 from gateway.session.identifiers import Handle
-from gateway.session.routing.fleet import BackendNotAllowed
 from gateway.session.routing.thrift import RoutedSessions
 from gateway.settings.loading import parse_settings
 from tests.backends.fake_hive_server import Answer, FakeHiveServer
@@ -286,8 +287,14 @@ async def test_discovered_sparks_come_and_go(
     async with running(tmp_path, monkeypatch, reader, database, stubs, pool) as here:
         with pytest.raises(BackendNotAllowed):
             await here.open(ANN, "pool")
+        assert "`pool` is not there" in (await here.get("/readyz"))[1]
+        # One that takes no connection, and is told of no more, is expected no more.
+        (tmp_path / "sparks").write_text("127.1.2.3\n")
+        await until(lambda: "pool@127.1.2.3" in here.sparks.fleet.pending, "it is told of")
         (tmp_path / "sparks").write_text("127.0.0.1\n")
         await until(lambda: here.sparks.fleet.get("pool@127.0.0.1") is not None, "it is found")
+        await until(lambda: not here.sparks.fleet.pending, "all are there")
+        left = weakref.ref(here.spark("pool@127.0.0.1").thrift)
         handle = await here.open(ANN, "pool")
         describe(stubs["same"], "employee", {"id": "int"})
         (tmp_path / "sparks").write_text("\n")
@@ -297,5 +304,7 @@ async def test_discovered_sparks_come_and_go(
         await here.run(ANN, handle, "SELECT id FROM hr.employee")
         await here.sessions.close_session(here.principal(ANN), handle)
         await until(lambda: here.sparks.fleet.get("pool@127.0.0.1") is None, "it is let go")
+        await until(lambda: gc.collect() >= 0 and left() is None, "nothing holds what was known of it")
+        assert 'backend="pool@127.0.0.1"' not in (await here.get("/metrics"))[1]
         (tmp_path / "sparks").write_text("127.0.0.1\n")
         await until(lambda: here.sparks.fleet.get("pool@127.0.0.1") is not None, "it is found again")

@@ -11,7 +11,7 @@ from aiohttp import web
 
 from gateway.backends import spark_discovery
 from gateway.backends.spark_discovery import DnsDiscovery, EndpointSliceDiscovery, FileDiscovery
-from gateway.errors import BackendUnavailable
+from gateway.errors import BackendUnavailable, Faults
 
 
 async def test_a_file_has_one_address_on_each_line(tmp_path: Path) -> None:
@@ -108,6 +108,23 @@ async def test_endpoints_that_are_ready_are_sparks(kubernetes: Any) -> None:
         lambda: web.Response(text="nothing"),
         lambda: web.Response(status=302, headers={"Location": "http://elsewhere.invalid/"}),
         lambda: web.Response(status=403),
+        lambda: web.json_response([]),
+        lambda: web.json_response({"items": ["a"]}),
+        lambda: web.json_response({"items": "a"}),
+        lambda: web.json_response({"items": [], "metadata": "a"}),
+        lambda: web.json_response({"items": [], "metadata": {"continue": 1}}),
+        lambda: web.json_response({"items": [], "metadata": {"continue": "for ever"}}),
+        lambda: web.json_response({"items": [{"addressType": "IPv4", "endpoints": {"a": 1}}]}),
+        lambda: web.json_response({"items": [{"addressType": "IPv4", "endpoints": ["a"]}]}),
+        lambda: web.json_response(
+            {"items": [{"addressType": "IPv4", "endpoints": [{"conditions": "a", "addresses": ["b"]}]}]}
+        ),
+        lambda: web.json_response(
+            {"items": [{"addressType": "IPv4", "endpoints": [{"addresses": "10.0.0.1"}]}]}
+        ),
+        lambda: web.json_response(
+            {"items": [{"addressType": "IPv4", "endpoints": [{"addresses": [["a"]]}]}]}
+        ),
         lambda: web.Response(body=b" " * (spark_discovery.MAX_BYTES + 1)),
         lambda: web.json_response({"items": [{"addressType": "IPv4", "endpoints": [endpoint("a/b")]}]}),
     ],
@@ -117,6 +134,23 @@ async def test_what_is_no_answer_is_none(answer: Any, kubernetes: Any) -> None:
     stub.answer = answer
     with pytest.raises(BackendUnavailable):
         await discovery.list_addresses()
+
+
+async def test_a_token_that_cannot_be_had_tells_nothing(kubernetes: Any) -> None:
+    _, discovery = kubernetes
+
+    def reveal() -> str:
+        raise Faults(["the secret cannot be read"])
+
+    discovery._token = reveal
+    with pytest.raises(BackendUnavailable, match="endpoints") as raised:
+        await discovery.list_addresses()
+    assert "cannot be read" in raised.value.for_operators
+
+
+async def test_a_file_that_does_not_end_is_not_read_to_its_end() -> None:
+    with pytest.raises(BackendUnavailable):
+        await FileDiscovery(Path("/dev/zero")).list_addresses()
 
 
 async def test_the_token_is_read_again_each_time(kubernetes: Any, tmp_path: Path) -> None:

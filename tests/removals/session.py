@@ -87,6 +87,18 @@ REMOVALS = (
     Removal("limit-of-period", "budgets of hours and days", Never(), BUDGETS),
     Removal("limit-of-conditions", "conditions on columns", Always(), BUDGETS),
     Removal("limit-of-rate", "token buckets", Deleted(), BUDGETS),
+    Removal(
+        "limit-rows-not-negative",
+        "no row more than a limit allows, whatever another call asks for",
+        Deleted(),
+        BUDGETS,
+    ),
+    Removal(
+        "limit-of-reattached",
+        "no more for who reads on through another gateway",
+        Never(),
+        "session.connect.test_limits_of_plans",
+    ),
     Removal("limit-of-rows", "no row more than a limit allows", Deleted(), BUDGETS),
     Removal(
         "limit-of-responses",

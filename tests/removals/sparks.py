@@ -19,6 +19,42 @@ REMOVALS = (
         "session.connect.test_routing",
     ),
     Removal(
+        "session-backend-allowed",
+        "no call makes a session on a Spark that its user may not use",
+        Deleted(),
+        "session.connect.test_routing",
+    ),
+    Removal(
+        "plan-backend-allowed",
+        "no plan begins in an open session on a Spark that its user may not use any more",
+        Deleted(),
+        "session.connect.test_routing",
+    ),
+    Removal(
+        "reattach-backend-allowed",
+        "nobody reads on from a Spark that he may not use any more",
+        Deleted(),
+        "session.connect.test_routing",
+    ),
+    Removal(
+        "statement-backend-allowed",
+        "no statement begins in an open session on a Spark that its user may not use any more",
+        Deleted(),
+        "session.routing.test_thrift",
+    ),
+    Removal(
+        "metadata-backend-allowed",
+        "no metadata call is answered from a Spark that its user may not use any more",
+        Deleted(),
+        "session.routing.test_thrift",
+    ),
+    Removal(
+        "backend-refused-on-record",
+        "who asks for a Spark that is not his is on record",
+        Deleted(),
+        "session.connect.test_routing session.routing.test_thrift",
+    ),
+    Removal(
         "first-bind-wins",
         "a session goes where it was bound first",
         Never(),
@@ -29,6 +65,18 @@ REMOVALS = (
         "a session that was moved meanwhile is not on two Sparks",
         Deleted(),
         "session.connect.test_routing",
+    ),
+    Removal(
+        "moved-clone-dropped",
+        "a clone that was moved meanwhile is not on two Sparks",
+        Deleted(),
+        "session.connect.test_routing",
+    ),
+    Removal(
+        "drained-stays-drained",
+        "a Spark that joins after it was drained gets no sessions",
+        Deleted(),
+        "session.routing.test_choosing",
     ),
     Removal(
         "refused-unbound",

@@ -558,6 +558,7 @@ class World:
         gateway: str = "gw-1",
         ask_owner: AskOwner | None = None,
         name: str = DEFAULT_BACKEND,
+        may_use: Callable[[Principal], bool] = lambda _: True,
         shared: SharedUse | None = None,
     ) -> None:
         self.order: list[str] = []
@@ -588,6 +589,7 @@ class World:
                 gateway=gateway,
                 ask_owner=ask_owner,
                 backend=name,
+                may_use=may_use,
                 records_backend=name != DEFAULT_BACKEND,
                 limits=limits,
                 clock=lambda: self.now,

@@ -129,6 +129,14 @@ async def test_who_fetches_a_result_over_many_connections_at_once_gets_no_row_mo
     assert world.ledger.outcomes() == ["canceled"]
 
 
+def test_a_call_that_asks_for_less_than_nothing_leaves_no_more_to_others() -> None:
+    policies = PolicySet(version=1, limits=(limit(rows=5),))
+    meter = Budgets(lambda: policies, limits_of).admit(BOB, CLIENT, list)
+    assert meter is not None
+    with meter.asking_for(-(2**62)):
+        assert meter.left_rows == 5
+
+
 async def test_rows_are_bounded_before_anybody_has_asked_how_the_statement_stands() -> None:
     world = world_of(limit(rows=1))
     world.backend.answers["SELECT 6"] = [(n,) for n in range(6)]

@@ -128,9 +128,7 @@ class RoutedConnectSessions:
                     self._fleet.require_allowed(here, principal, client.backend)
                 return here.connect
             if not self._fleet.several:
-                admitted = await self._all()[0].admit(principal, client)
-                chosen = self._fleet.choose("connect", client.backend, admitted, self._first_catalog)
-                return _sessions_of(chosen[0])
+                return _sessions_of((await self._choose(principal, client))[0])
             found = await self._open(key, principal, client, observed)
             if found is not None:
                 return found
@@ -146,7 +144,8 @@ class RoutedConnectSessions:
         backend = bound.backend if bound is not None else await self._search(key, admitted, observed)
         if backend is not None:
             spark = self._get(backend, key)
-            self._fleet.require_allowed(spark, admitted, client.backend)
+            async with self._all()[0].recording_refusals(admitted, client):
+                self._fleet.require_allowed(spark, admitted, client.backend)
             if bound is None:
                 bound = await self._affinity.bind(key, backend)
             if bound.backend != backend:
@@ -158,7 +157,7 @@ class RoutedConnectSessions:
                     raise
                 return None
         fault: BackendUnavailable | None = None
-        for spark in self._fleet.choose("connect", client.backend, admitted, self._first_catalog):
+        for spark in await self._choose(principal, client):
             # INVARIANT (bound before it is forwarded): nothing of a session reaches a Spark that it is not
             # bound to, whoever else opens it at this moment.
             bound = await self._affinity.bind(key, spark.name)
@@ -221,6 +220,12 @@ class RoutedConnectSessions:
             self._fleet.require_allowed(spark, await self._all()[0].admit(principal, client))
         return _sessions_of(spark)
 
+    async def _choose(self, principal: Principal, client: Client) -> list[SparkEntry]:
+        first = self._all()[0]
+        admitted = await first.admit(principal, client)
+        async with first.recording_refusals(admitted, client):
+            return self._fleet.choose("connect", client.backend, admitted, self._first_catalog)
+
     def _get(self, backend: str, key: SessionKey) -> SparkEntry:
         spark = self._fleet.get(backend)
         if spark is not None and spark.connect is not None:
@@ -260,8 +265,15 @@ class RoutedConnectSessions:
             raise
         # One without an id of its client's has one that nobody else can know yet.
         key = (principal.user, connect_requests.read_cloned_id(answer))
-        await self._affinity.bind(key, sessions.backend)
-        await self._affinity.confirm(key, sessions.backend)
+        is_here = False
+        try:
+            await self._affinity.bind(key, sessions.backend)
+            is_here = await self._affinity.confirm(key, sessions.backend)
+        finally:
+            if not is_here:
+                await sessions.drop(key)  # RULE (moved-clone-dropped)
+        if not is_here:
+            raise BackendUnavailable("the clone was opened on another Spark meanwhile; try again")
         return answer
 
 
@@ -272,7 +284,7 @@ def _read_key(principal: Principal, method: str, request: bytes) -> tuple[Sessio
 
 def _sessions_of(spark: SparkEntry) -> ConnectSessions:
     if spark.connect is None:
-        raise BackendUnavailable(f"`{spark.name}` has no Spark Connect")
+        raise BackendUnavailable(f"`{spark.name_for_clients}` has no Spark Connect")
     return spark.connect
 
 

@@ -15,7 +15,7 @@ from dataclasses import replace
 
 import structlog
 
-from gateway.errors import BackendUnavailable, InvalidRequest, LimitExceeded, RpcError, SessionElsewhere
+from gateway.errors import BackendUnavailable, InvalidRequest, RpcError, SessionElsewhere
 from gateway.model.meaning_settings import list_changed_settings
 from gateway.model.principal import Principal
 from gateway.model.reading_settings import list_overridden_settings
@@ -132,6 +132,8 @@ class ConnectSessions(EndpointSessions[SessionKey, ConnectSession]):
         asked = connect_requests.reattach_execute(request)
         client = _build_recorded_client(client, asked)
         session = self._find_session(principal, client, asked)
+        if session is not None:
+            self._registry.require_allowed(session.principal_now)  # RULE (reattach-backend-allowed)
         operation = session.operations.get(asked.operation_id) if session is not None else None
         if operation is not None and not operation.released:
             stream = self._streams.stream_after(operation, asked.last_response_id, asked.client_type)
@@ -326,17 +328,15 @@ class ConnectSessions(EndpointSessions[SessionKey, ConnectSession]):
                 await self._attach(session, observed, client, lives=lives)
             if not session.closed:
                 self._take_call(session, principal, client, observed)
+                self._registry.require_allowed(session.principal_now)  # RULE (plan-backend-allowed)
                 return session
             if session.ending is not None:
                 raise session.ending
 
     async def _open(self, session_id: str, principal: Principal, client: Client) -> ConnectSession:
         """Register a session, at once: nobody else opens the same one meanwhile."""
-        try:
+        async with self.recording_refusals(principal, client):
             seat = self._registry.reserve(principal, client)
-        except LimitExceeded as fault:
-            await self.record_no_room(principal, client, fault)
-            raise
         session = ConnectSession(
             session_id=session_id, principal=principal, client=client, opened=self._clock()
         )

@@ -69,6 +69,8 @@ class Streams:
         self._verdicts = dependencies.verdicts
         self._recorder = dependencies.recorder
         self._limits = dependencies.limits
+        self._budgets = dependencies.budgets
+        self._spark = dependencies.backend
         self._metrics = dependencies.metrics
         self._lifecycle = dependencies.lifecycle
         self._clock = dependencies.clock
@@ -462,6 +464,9 @@ class Streams:
         complete = False
         redaction = self._endings.strictest
         source = self._backend.reattach(request)
+        who = principal if session is None else session.principal_now
+        await self._budgets.prepare(who, client, self._spark)
+        meter = self._budgets.read_on(who, client, self._spark)
         try:
             async with aclosing(source), self.windows.over((*key, operation_id)) as window:
                 async for data in source:
@@ -470,7 +475,11 @@ class Streams:
                         raise InvalidRequest(
                             "the gateway was restarted while the statement ran; run it again"
                         )
-                    rows += seen.rows if seen.first_chunk else 0
+                    batch = seen.rows if seen.first_chunk else 0
+                    over = meter.note(batch, len(data)) if meter is not None else None
+                    if over is not None:  # RULE (limit-of-reattached)
+                        raise over
+                    rows += batch
                     size += len(data)
                     complete = complete or seen.case == peeked.RESULT_COMPLETE
                     window.note_sent(seen.response_id, len(data))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import structlog
 
-from gateway.errors import BackendUnavailable, InvalidRequest
+from gateway.errors import BackendNotAllowed, BackendUnavailable
 from gateway.model.principal import Principal
 from gateway.model.sparks import Routing, SparkFacts
 from gateway.session.routing.breaker import Breaker
@@ -30,13 +30,6 @@ TRIAL_S = 10.0
 """Longest wait for a Spark that failed to open a session for the gateway itself."""
 MAX_NAMES = 20
 """Names of Sparks that a client is told."""
-
-
-class BackendNotAllowed(InvalidRequest):
-    """A client may not use what it asks for, or what rules would give it; it is told what it may use."""
-
-    code = "BACKEND_NOT_ALLOWED"
-    sqlstate = "42501"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,6 +61,11 @@ class SparkEntry:
     @property
     def name(self) -> str:
         return self.facts.name
+
+    @property
+    def name_for_clients(self) -> str:
+        """Its name, or that under which it was discovered."""
+        return self.facts.pool or self.facts.name
 
     def sessions_of(self, endpoint: SparkEndpoint) -> Sessions | ConnectSessions | None:
         return self.thrift if endpoint == "thrift" else self.connect
@@ -122,6 +120,8 @@ class Fleet:
         self._clock = clock
         self._sparks: dict[str, SparkEntry] = {}
         self._pending: dict[str, str] = {}
+        self._drained: dict[str, bool] = {}
+        """What was asked for since the start, by a Spark's name, or that under which some are discovered."""
         self.several = False
         """Whether there are, or may be, more than one."""
 
@@ -132,16 +132,23 @@ class Fleet:
                 spark.breakers[endpoint] = Breaker(
                     failures=self.limits.failures, retry_s=self.limits.retry_s, clock=self._clock
                 )
+        for name in (spark.facts.pool, spark.name):
+            spark.is_drained = self._drained.get(name, spark.is_drained)  # RULE (drained-stays-drained)
         self._sparks[spark.name] = spark
         self._pending.pop(spark.name, None)
 
     def remove(self, name: str) -> SparkEntry | None:
         """Take out a Spark that is gone."""
+        self._drained.pop(name, None)
         return self._sparks.pop(name, None)
 
     def note_pending(self, name: str, reason: str) -> None:
         """Note that a Spark is expected and not there yet."""
         self._pending[name] = reason
+
+    def forget_pending(self, name: str) -> None:
+        """Note that a Spark is expected no more."""
+        self._pending.pop(name, None)
 
     @property
     def pending(self) -> Mapping[str, str]:
@@ -155,13 +162,18 @@ class Fleet:
         return self._sparks.get(name)
 
     def set_drained(self, name: str, *, on: bool) -> list[str]:
-        """Have a Spark, or all that were discovered under a name, get no new sessions, or get them again;
-        return which."""
+        """Have a Spark, or all that are discovered under a name, get no new sessions, or get them again, also
+        those that join later; return which."""
         found = [one for one in self._sparks.values() if name in (one.name, one.facts.pool)]
         for one in found:
             one.is_drained = on
-            _log.info("backend_drained" if on else "backend_undrained", backend=one.name)
-        return [one.name for one in found]
+            self._drained.pop(one.name, None)
+        names = [one.name for one in found] or ([name] if name in self._pending else [])
+        if names:
+            self._drained[name] = on
+        for one_name in names:
+            _log.info("backend_drained" if on else "backend_undrained", backend=one_name)
+        return names
 
     def require_allowed(self, spark: SparkEntry, principal: Principal, asked: str = "") -> None:
         """Raise BackendNotAllowed where somebody may not use a Spark, or asks for another than his session
@@ -190,7 +202,9 @@ class Fleet:
             return sparks  # there is nothing to fail over to: its own error says more
         ready = [one for one in sparks if not one.explain(endpoint)]
         if not ready:
-            told = ", ".join(f"`{one.name}` {one.explain(endpoint)}" for one in sparks[:MAX_NAMES])
+            # Addresses of those that were discovered are no client's.
+            why = dict.fromkeys(f"`{one.name_for_clients}` {one.explain(endpoint)}" for one in sparks)
+            told = ", ".join(list(why)[:MAX_NAMES])
             raise BackendUnavailable(f"no Spark takes a new session now: {told}")
         return sorted(ready, key=_by_load)
 
@@ -236,6 +250,9 @@ class Fleet:
         except (BackendUnavailable, OSError, TimeoutError) as error:
             reason = error.for_operators if isinstance(error, BackendUnavailable) else str(error)
             breaker.note_failure(kind, reason or "no answer in time")
+        except Exception as error:  # noqa: BLE001 - whatever a Spark says ends no gateway
+            _log.warning("backend_not_looked_at", backend=spark.name, error=type(error).__name__)
+            breaker.note_failure(kind, type(error).__name__)
         else:
             breaker.note_success(kind)
         if breaker.state != was:

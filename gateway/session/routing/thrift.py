@@ -61,10 +61,13 @@ class RoutedSessions:
         """Open a session on the first Spark that takes it, of those that rules allow. Raises as
         `Sessions.open_session` and `Fleet.choose`."""
         # The groups of now, and not those of a login long ago.
-        admitted = await self._all()[0].admit(principal, client)
+        first = self._all()[0]
+        admitted = await first.admit(principal, client)
         catalog = self._find_catalog(settings or {}, database)
         fault: BackendUnavailable | None = None
-        for spark in self._fleet.choose("thrift", client.backend, admitted, catalog):
+        async with first.recording_refusals(admitted, client):
+            chosen = self._fleet.choose("thrift", client.backend, admitted, catalog)
+        for spark in chosen:
             if spark.thrift is None:
                 continue
             opening = spark.thrift.open_session(

@@ -727,6 +727,7 @@ class World:
         locks: CatalogLocks | None = None,
         promotes: bool = False,
         name: str = DEFAULT_BACKEND,
+        may_use: Callable[[Principal], bool] = lambda _: True,
         budgets: Budgets | None = None,
     ) -> None:
         self.order: list[str] = []
@@ -757,6 +758,7 @@ class World:
                 ledger=self.ledger,
                 gateway="gw-1",
                 backend=name,
+                may_use=may_use,
                 limits=limits,
                 clock=lambda: self.now,
                 lineage_input=lambda cleared, views, relations: {

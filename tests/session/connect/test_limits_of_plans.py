@@ -74,6 +74,24 @@ async def test_a_batch_that_passes_the_rows_of_a_statement_is_not_relayed() -> N
     world.require_balance()
 
 
+@pytest.mark.parametrize("bounds", [{"rows": 5}, {"rows_per_day": 5}, {"bytes_per_day": 600}])
+async def test_who_reads_on_through_another_gateway_gets_no_more(bounds: Any) -> None:
+    world = world_of()
+    world.spark.script("TABLE t", schema(), rows(3), rows(2), rows(1))
+    operation = uid()
+    stream = world.service.execute(BOB, CLIENT, execute_request(table("t"), operation=operation))
+    last = pb.ExecutePlanResponse.FromString(await anext(stream)).response_id
+    await stream.aclose()
+    other = World(spark=world.spark)
+    other.new_policies(limits=[limit(**bounds), limit("of a table", on="t", rows=1)])
+    with pytest.raises(LimitExceeded, match="limit `small`"):
+        await other.reattach(operation, last)
+    (event,) = other.ledger.of("reattached")
+    assert event.body["rows"] == 5 or "bytes_per_day" in bounds
+    other.new_policies()
+    assert [one.arrow_batch.row_count for one in await other.reattach(operation, last)][:3] == [3, 2, 1]
+
+
 async def test_a_plan_that_runs_for_too_long_is_interrupted_and_its_client_told_why() -> None:
     world = world_of(limit(seconds=1))
     world.spark.script("TABLE t", schema(), asyncio.Event())

@@ -9,12 +9,11 @@ from typing import Any
 
 import pytest
 
-from gateway.errors import BackendUnavailable, LimitExceeded, RpcError, SessionElsewhere
+from gateway.errors import BackendNotAllowed, BackendUnavailable, LimitExceeded, RpcError, SessionElsewhere
 from gateway.model.principal import Principal
 from gateway.model.sparks import BoundSession, Routing, SparkFacts
 from gateway.session.connect.routing import RoutedConnectSessions
 from gateway.session.limits import SessionLimits
-from gateway.session.routing.fleet import BackendNotAllowed
 from gateway.wire.connect import pb, serialize
 from tests.session.connect.fakes import (
     CLIENT,
@@ -45,8 +44,11 @@ class Gateway(World):
         groups: Any = None,
         limits: SessionLimits | None = None,
     ) -> None:
-        self.worlds = {name: World(limits, spark=spark, name=name) for name, spark in sparks.items()}
         facts = {"a": SparkFacts(name="a"), "b": SparkFacts(name="b", groups=groups)}
+        self.worlds = {
+            name: World(limits, spark=spark, name=name, may_use=facts[name].may_be_used_by)
+            for name, spark in sparks.items()
+        }
         self.fleet = fleet_of(
             Routing(default=("a", "b")),
             *((facts[name], None, world.service) for name, world in self.worlds.items()),
@@ -66,8 +68,8 @@ class Gateway(World):
 class Site:
     """Two Sparks, and gateways before them."""
 
-    def __init__(self, gateways: int = 2, **more: Any) -> None:
-        self.sparks = {name: Spark([]) for name in ("a", "b")}
+    def __init__(self, gateways: int = 2, *, sparks: str = "ab", **more: Any) -> None:
+        self.sparks = {name: Spark([]) for name in sparks}
         self.store = MemoryStore()
         self.gateways = [Gateway(self.sparks, self.store, **more) for _ in range(gateways)]
         self.one, self.two = self.gateways[0], self.gateways[-1]
@@ -190,6 +192,47 @@ async def test_who_may_not_use_a_spark_gets_no_session_there(asked: str) -> None
     assert site.where() == []
 
 
+async def test_who_has_left_a_group_begins_nothing_in_an_open_session() -> None:
+    site = Site(groups=frozenset({"etl"}))
+    operation = uid()
+    await site.one.plan(asked="b", operation=operation)
+    left = replace(DANA, groups=frozenset())
+    before = len(site.sparks["b"].received)
+    with pytest.raises(BackendNotAllowed):
+        await site.one.plan("u", principal=left)
+    with pytest.raises(BackendNotAllowed):
+        await site.one.call("CloneSession", left, new_session_id=uid())
+    with pytest.raises(BackendNotAllowed):
+        await site.one.reattach(operation, principal=left)
+    assert len(site.sparks["b"].received) == before
+    await site.one.call("Interrupt", left, interrupt_type=pb.InterruptRequest.INTERRUPT_TYPE_ALL)
+    await site.one.call("ReleaseSession", left)
+    assert site.where() == []
+
+
+@pytest.mark.parametrize("method", ["Interrupt", "FetchErrorDetails"])
+@pytest.mark.parametrize("sparks", ["ab", "b"])
+async def test_a_call_that_makes_a_session_makes_none_where_its_user_may_not(
+    method: str, sparks: str
+) -> None:
+    """Spark makes a session for these where it has none; the store may know one of earlier."""
+    site = Site(groups=frozenset({"etl"}), sparks=sparks)
+    if sparks == "ab":
+        site.store.rows["eva", SESSION] = BoundSession("b", is_open=True)
+    fields: dict[str, Any] = (
+        {"error_id": uid()}
+        if method == "FetchErrorDetails"
+        else {"interrupt_type": pb.InterruptRequest.INTERRUPT_TYPE_ALL}
+    )
+    with pytest.raises(BackendNotAllowed):
+        await site.one.call(method, EVA, **fields)
+    with pytest.raises(BackendNotAllowed):
+        await site.one.plan(principal=EVA)
+    assert not site.sparks["b"].sessions
+    events = [one for world in site.one.worlds.values() for one in world.ledger.of("security")]
+    assert {(one.body["action"], one.body["reqUser"]) for one in events} == {("session_refused", "eva")}
+
+
 async def test_a_session_is_not_on_another_spark_than_its_client_asks_for() -> None:
     site = Site()
     await site.one.plan(asked="a")
@@ -212,6 +255,26 @@ async def test_a_clone_is_on_the_spark_of_its_session() -> None:
     assert site.store.rows["dana", answer.new_session_id].backend == spark
     with pytest.raises(RpcError, match="ALREADY_EXISTS"):
         await site.one.call("CloneSession", DANA, new_session_id=OTHER_SESSION)
+
+
+@pytest.mark.parametrize("away", [False, True])
+async def test_a_clone_that_was_moved_while_it_was_made_is_not_on_two_sparks(away: bool) -> None:
+    """Another gateway could not reach its Spark, and opened it on the other one; or the store is away."""
+    site = Site()
+    await site.one.plan(asked="a")
+    wanted = uid()
+    hold = site.sparks["a"].hold["CloneSession"] = asyncio.Event()
+    cloning = asyncio.create_task(site.one.call("CloneSession", DANA, new_session_id=wanted))
+    while not any(method == "CloneSession" for method, _ in site.sparks["a"].calls):  # noqa: ASYNC110 - a list
+        await asyncio.sleep(0)
+    assert await site.store.give_up(("dana", wanted), "a")
+    await site.two.plan(session=wanted, asked="b")
+    site.store.away = away
+    hold.set()
+    with pytest.raises(BackendUnavailable):
+        await cloning
+    assert site.where(("dana", wanted)) == ["b"]
+    assert not site.one.worlds["a"].service.has(("dana", wanted))
 
 
 async def test_a_session_of_before_there_were_several_sparks_is_found() -> None:

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from gateway.errors import BackendUnavailable
+from gateway.errors import BackendNotAllowed, BackendUnavailable, RpcError
 from gateway.model.principal import Principal
 from gateway.model.sparks import Routing, RoutingRule, SparkFacts
-from gateway.session.routing.fleet import BackendNotAllowed, Fleet
+from gateway.session.routing.fleet import Fleet, SparkEntry
 from tests.session.routing.sparks import DANA, EVA, fleet_of
 
 ETL = SparkFacts(name="etl", groups=frozenset({"etl"}), tags=frozenset({"big"}), minor="4.2")
@@ -123,3 +123,44 @@ async def test_a_breaker_opens_is_tried_by_the_gateway_and_closes() -> None:
         answers.append(answer)
         await sparks.look()
         assert breaker.state == state
+
+
+def test_what_was_drained_stays_so_when_it_joins() -> None:
+    fleet = fleet_of(Routing(default=("a", "pool")), (SparkFacts(name="a"), [], None))
+    fleet.note_pending("late", "it has not answered yet")
+    assert fleet.set_drained("late", on=True) == ["late"]
+    assert fleet.set_drained("nowhere", on=True) == []
+    fleet.note_pending("pool", "no address is known yet")
+    fleet.set_drained("pool", on=True)
+    for name, pool in (("late", "late"), ("pool@1", "pool"), ("pool@2", "pool")):
+        fleet.add(SparkEntry(facts=SparkFacts(name=name, pool=pool), thrift=[]))  # type: ignore[arg-type]
+    assert [one.name for one in fleet.all() if one.is_drained] == ["late", "pool@1", "pool@2"]
+    fleet.set_drained("pool@1", on=False)
+    assert fleet.set_drained("pool", on=False) == ["pool@1", "pool@2"]
+    fleet.set_drained("pool@2", on=True)
+    fleet.remove("pool@2")
+    fleet.add(SparkEntry(facts=SparkFacts(name="pool@2", pool="pool"), thrift=[]))  # type: ignore[arg-type]
+    assert [one.name for one in fleet.all() if one.is_drained] == ["late"]
+
+
+@pytest.mark.parametrize("fault", [RpcError(13, "x"), KeyError("x"), RuntimeError("x")])
+async def test_whatever_a_spark_says_the_gateway_looks_on(fault: Exception) -> None:
+    fleet = fleet_of(Routing(), (SparkFacts(name="a"), [], None), failures=1)
+    spark = fleet.all()[0]
+
+    async def look() -> None:
+        raise fault
+
+    spark.looks = {"thrift": look}
+    await fleet.look()
+    assert spark.breakers["thrift"].state == "open"
+
+
+def test_clients_are_told_no_address() -> None:
+    sparks = [SparkFacts(name=f"pool@10.0.0.{number}", pool="pool") for number in range(30)]
+    fleet = fleet_of(Routing(default=("pool",)), *((one, [], None) for one in sparks))
+    for spark in fleet.all():
+        spark.breakers["thrift"].note_failure("trial", "connection refused")
+    with pytest.raises(BackendUnavailable) as raised:
+        fleet.choose("thrift", "", Principal(user="bob"), "spark_catalog")
+    assert raised.value.message == "no Spark takes a new session now: `pool` does not answer"

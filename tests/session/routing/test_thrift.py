@@ -8,14 +8,21 @@ from typing import Any
 
 import pytest
 
-from gateway.errors import AuthenticationFailed, BackendUnavailable, InvalidHandle, LimitExceeded
+from gateway.errors import (
+    AuthenticationFailed,
+    BackendNotAllowed,
+    BackendUnavailable,
+    InvalidHandle,
+    LimitExceeded,
+)
 from gateway.model.principal import Principal
 from gateway.model.sparks import Routing, RoutingRule, SparkFacts
 from gateway.model.statement import Client
 from gateway.session.identifiers import Handle, new_handle
 from gateway.session.limits import SessionLimits
+from gateway.session.metadata import Patterns
 from gateway.session.ports import LoginIdentity
-from gateway.session.routing.fleet import BackendNotAllowed, Fleet
+from gateway.session.routing.fleet import Fleet
 from gateway.session.routing.thrift import RoutedSessions
 from tests.session.fakes import CLIENT, World
 from tests.session.routing.sparks import DANA, EVA, fleet_of
@@ -28,13 +35,14 @@ class Gateway:
     """A gateway of two Sparks, `a` and `b`; `b` is for the group etl."""
 
     def __init__(self, *, closed: bool = False, limits: SessionLimits | None = None) -> None:
-        self.a, self.b = World(limits, name="a"), World(limits, name="b")
-        self.b.sessions._registry.per_user = self.a.sessions._registry.per_user
         groups = frozenset({"etl"}) if closed else None
+        facts = SparkFacts(name="b", groups=groups)
+        self.a, self.b = World(limits, name="a"), World(limits, name="b", may_use=facts.may_be_used_by)
+        self.b.sessions._registry.per_user = self.a.sessions._registry.per_user
         self.fleet: Fleet = fleet_of(
             ROUTING,
             (SparkFacts(name="a", weight=2), self.a.sessions, None),
-            (SparkFacts(name="b", groups=groups), self.b.sessions, None),
+            (facts, self.b.sessions, None),
         )
         self.sessions = RoutedSessions(
             self.fleet,
@@ -91,6 +99,8 @@ async def test_who_may_not_use_a_spark_gets_no_session_there() -> None:
         await gateway.open(EVA, "b")
     with pytest.raises(BackendNotAllowed, match="no Spark of the rules is for you"):
         await gateway.open(EVA, database="lake.x")
+    refused = [one.body["action"] for one in gateway.a.ledger.of("security")]
+    assert refused == ["session_refused"] * 2
     await gateway.open(EVA)
     await gateway.open(DANA, "b")
     assert gateway.counts == (1, 1)
@@ -152,3 +162,16 @@ async def test_groups_of_now_count_and_not_those_of_the_login() -> None:
         await gateway.open(DANA, "b")
     with pytest.raises(AuthenticationFailed):
         await gateway.open(Principal(user="gone"))
+
+
+async def test_who_has_left_a_group_begins_nothing_in_an_open_session() -> None:
+    gateway = Gateway(closed=True)
+    handle = await gateway.open(asked="b")
+    left = replace(DANA, groups=frozenset())
+    with pytest.raises(BackendNotAllowed):
+        await gateway.sessions.execute(left, handle, "TABLE t", run_async=False)
+    with pytest.raises(BackendNotAllowed):
+        await gateway.sessions.metadata(left, handle, 3, "GetSchemas", Patterns())
+    assert not gateway.b.backend.received
+    await gateway.sessions.close_session(left, handle)
+    assert gateway.counts == (0, 0)
