@@ -11,6 +11,7 @@
 #   make check   ruff and mypy --strict
 #   make docs    the documents as a searchable site in .run/site/html; a broken link fails
 #   make lake-test  every minor of Spark, and Iceberg, Delta and Paimon on theirs; fetches 2 GB, once (needs Maven)
+#   make cluster-demo  three gateways, two Sparks and haproxy, killed one after the other under load
 #   make lake-demo  Spark 4.1 with Iceberg and Delta, Spark 3.5 with Paimon, and a tour (needs Maven)
 #   make minors  the parser's cases, push-down and a gateway before each older minor; fetches 450 MB for each, once
 #   make spark-diff OLD=4.2 NEW=4.3  what a new Spark brings, and where each of it goes (docs/upgrading-spark.md)
@@ -57,7 +58,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 PURE := tests/test_architecture.py $(addprefix tests/removals/,test_marks.py test_operations.py) $(addprefix tests/,model policy plan sql wire)
 
-.PHONY: help setup demo lake-demo quick test test-core test-jobs test-ranger test-catalogs test-lakes lake-test lake-jars night minors spark-diff fuzz lab check bench bench-jobs classes constraints docs npm-test gravitino-test logins-test programs-test deploy-test charts build-dbt build-go build-java lint-deploy format clean distclean
+.PHONY: help setup demo cluster-demo lake-demo quick test test-core test-jobs test-ranger test-catalogs test-lakes lake-test lake-jars night minors spark-diff fuzz lab check bench bench-jobs classes constraints docs npm-test gravitino-test logins-test programs-test deploy-test charts build-dbt build-go build-java lint-deploy format clean distclean
 
 help:
 	@sed -n 's/^#   //p' $(firstword $(MAKEFILE_LIST))
@@ -89,6 +90,9 @@ demo: $(STAMP)
 
 lake-demo: $(STAMP)
 	@exec $(BIN)/sluice lake-demo $(ARGS)
+
+cluster-demo: $(STAMP)
+	@exec $(PY) -m tests.e2e.cluster_demo $(KILLS)
 
 # Types are checked beside the tests. What waits is shown only when it fails.
 quick: export SLUICE_TEST_EFFORT = 0.1

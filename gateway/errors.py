@@ -81,7 +81,7 @@ class BackendNotAllowed(InvalidRequest):
 
 
 class SessionElsewhere(InvalidRequest):
-    """The session of Spark Connect was opened through another gateway."""
+    """The session was opened through another gateway."""
 
 
 class BackendUnavailable(SluiceError):

@@ -25,12 +25,13 @@ from gateway.app.explaining import (
     make_upstream,
 )
 from gateway.app.files import dataset_owners, make_listening, make_places, make_promotion, make_refreshing
-from gateway.app.gateway_requests import GatewayRequests
+from gateway.app.gateway_requests import GatewayRequests, HandleOwners
 from gateway.app.jobs_metrics import JobStates
 from gateway.app.lineage_following import LineageCollector, lineage_input, make_follower
 from gateway.app.logins import make_identity_refresh, make_logins
 from gateway.app.metalakes import metalakes_of
 from gateway.app.openlineage import open_sinks
+from gateway.app.other_gateways import follow_others
 from gateway.app.policy_authors import AuthorRights, PolicyAuthors
 from gateway.app.probes import Probes, start_probes
 from gateway.app.record_forwarding import ForwardCollector, make_forwarders, report_forwarding
@@ -236,6 +237,9 @@ class Gateway:
             open_sessions=open_sessions,
             embedded=embedded,
         )
+        names = await follow_others(dsn, ledger.gateway, sparks, rules)
+        self._stack.push_async_callback(names.leave)
+        self._background.append(names.run())
         self._stack.push_async_callback(sparks.close)
         main, alone = settings.main_backend, settings.for_backend(settings.main_backend)
         catalogs = make_catalogs(settings, metalakes)
@@ -279,6 +283,7 @@ class Gateway:
             may_use=sparks.build_facts(main, main, spark_version).may_be_used_by,
             records_backend=sparks.fleet.several,
             lifecycle=self._lifecycle,
+            ask_owner=HandleOwners(dsn, lambda: names.others).ask,
             tracer=self._start_tracer(ledger.gateway),
             identity=refresh,
             metrics=self.metrics,

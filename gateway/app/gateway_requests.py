@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
 from gateway.app.sparks import Sparks
 from gateway.database.gateway_requests import Answers, ask_gateways
-from gateway.errors import BackendUnavailable
+from gateway.errors import BackendUnavailable, LedgerUnavailable, LimitExceeded
 from gateway.frontends.user_file import UserFile
 from gateway.frontends.users import User, fingerprint
+from gateway.session.identifiers import tag_of
 from gateway.session.open_sessions import OpenSessions
 
 _Json = dict[str, Any]
 ENDED = "an operator ended the session"
+NOT_ASKED = "the gateway that the session was opened through does not answer; try again later"
+MAX_QUESTIONS = 16
+"""Questions about handles that wait for other gateways at once."""
+MAX_QUESTIONS_OF_USER = 4
+"""Those of one user; more are refused."""
 
 
 class GatewayRequests:
@@ -40,12 +48,51 @@ class GatewayRequests:
             case {"ask": "users", "name": str(name)}:
                 await self._users.refresh()
                 return {"user": fingerprint(self._users.users.get(name)), "faults": list(self._users.faults)}
+            case {"ask": "handle", **about}:
+                return {"about": await self._sessions.answer_other(about)}
             case _:
                 return {"error": "this version of the gateway does not support the request"}
 
 
 def _as_json(shown: _Json) -> _Json:
     return shown | {"opened_at": shown["opened_at"].isoformat(timespec="seconds")}
+
+
+class HandleOwners:
+    """Asks the gateways that made handles."""
+
+    def __init__(self, dsn: str, others: Callable[[], Collection[str]]) -> None:
+        """`others` tells the gateways that live."""
+        self._dsn = dsn
+        self._others = others
+        self._places = asyncio.Semaphore(MAX_QUESTIONS)
+        self._of_users = Counter[str]()
+
+    async def ask(self, tag: bytes, about: Mapping[str, Any]) -> Mapping[str, Any] | None:
+        """Ask the gateway with the tag; None: no such gateway runs. Raises BackendUnavailable where it does
+        not answer."""
+        owner = next((name for name in self._others() if tag_of(name) == tag), None)
+        if owner is None:
+            return None
+        user = str(about["user"])
+        if self._of_users[user] >= MAX_QUESTIONS_OF_USER:
+            raise LimitExceeded("too many calls about sessions of another gateway at once; try again later")
+        self._of_users[user] += 1
+        try:
+            async with self._places:
+                answers = await ask_gateways(self._dsn, {"ask": "handle", **about}, only=owner)
+        except LedgerUnavailable:
+            raise BackendUnavailable(NOT_ASKED) from None
+        finally:
+            self._of_users[user] -= 1
+            self._of_users += Counter()  # without those that ask nothing
+        answer = answers.by_gateway.get(owner)
+        if answer is not None and "about" in answer:
+            found: Mapping[str, Any] = answer["about"]
+            return found
+        if answer is None and not answers.silent:
+            return None  # it has just gone
+        raise BackendUnavailable(NOT_ASKED)
 
 
 # -- asking, for commands and for REST -----------------------------------------------------------------------

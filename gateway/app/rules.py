@@ -254,6 +254,11 @@ class PolicyRegistry(Closing):
             if self._accepted is not None:
                 group.create_task(self._accepted.run())
 
+    def look_now(self) -> None:
+        """Ask Ranger Admins at once: policies have changed in one that shares this gateway's database."""
+        for service in self._services:
+            service.look_now()
+
     async def close(self) -> None:
         """Close connections to Ranger Admins."""
         for client in self._clients:

@@ -46,7 +46,7 @@ from gateway.session.dependencies import Dependencies
 from gateway.session.limits import SessionLimits
 from gateway.session.locks import CatalogLocks
 from gateway.session.open_sessions import OpenSessions
-from gateway.session.ports import Judge, TablePlaces
+from gateway.session.ports import Judge, OtherGateways, TablePlaces
 from gateway.session.recorder import MakeLineageInput, no_lineage
 from gateway.session.routing.fleet import Fleet, FleetLimits, SparkEndpoint, SparkEntry, TrySpark
 from gateway.session.service import Sessions
@@ -98,6 +98,7 @@ class Sparks:
     parts: dict[str, SparkParts] = field(default_factory=dict)
     embedded: Mapping[str, EmbeddedSpark] = field(default_factory=dict)
     """Those that are the gateway's own, by the names of their backends."""
+    other_gateways: OtherGateways | None = None
     _template: Dependencies | None = None
     _readers: dict[Parsers, ReaderPool] = field(default_factory=dict)
     _starting: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -141,12 +142,27 @@ class Sparks:
 
     def locks_of(self, name: str, catalog: LiveCatalog, limits: SessionLimits) -> CatalogLocks:
         """Return the locks of a Spark's metastore."""
-        metastore = self.settings.metastore_of(name)
+        found = self._make_locks(self.settings.metastore_of(name), limits)
+        found.add_catalog(catalog)
+        return found
+
+    def find_locks(self, metastore: str) -> CatalogLocks | None:
+        """Return the locks of a metastore, also while no Spark with it has joined; None of one that the
+        settings do not name."""
+        for name, backend in self.settings.all_backends.items():
+            if self.settings.metastore_of(name) == metastore:
+                return self._make_locks(metastore, self.limits(backend))
+        return None
+
+    def all_locks(self) -> list[CatalogLocks]:
+        """Return the locks of all metastores."""
+        return list(self._locks.values())
+
+    def _make_locks(self, metastore: str, limits: SessionLimits) -> CatalogLocks:
         found = self._locks.get(metastore)
         if found is None:
-            found = self._locks[metastore] = CatalogLocks(catalog, limits)
-        else:
-            found.add_catalog(catalog)
+            found = CatalogLocks(None, limits, metastore=metastore, others=self.other_gateways)
+            self._locks[metastore] = found
         return found
 
     def wrap_places(self, name: str, own: TablePlaces) -> TablePlaces:

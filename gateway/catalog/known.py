@@ -113,6 +113,12 @@ class KnownTables:
             self._version += 1
             self._snapshot = None
 
+    def forget_all(self) -> None:
+        """Drop everything; the version rises."""
+        self._facts.clear()
+        self._version += 1
+        self._snapshot = None
+
     def snapshot(self, now: float, needed: Iterable[TableName] = ()) -> CatalogSnapshot:
         """Return what is fresh, and the facts on `needed` whatever their age: they were just looked up."""
         folded = {name.fold() for name in needed}

@@ -140,6 +140,8 @@ class LiveCatalog:
         self._clock = clock
         self._asking: dict[_Key, asyncio.Task[Any]] = {}
         self._changes = Counter[tuple[str, str]]()
+        self._forgotten = 0
+        """How often everything was."""
         self.changed_names = ChangedNames()
 
     @property
@@ -202,9 +204,17 @@ class LiveCatalog:
         for catalog, _ in whole:
             self._lists.pop(("databases", catalog), None)
 
+    def forget_all(self) -> None:
+        """Forget everything, and answers that are still on their way: others may have changed any name."""
+        self.changed_names.note_all()
+        self._known.forget_all()
+        self._asking.clear()
+        self._lists.clear()
+        self._forgotten += 1
+
     def changes(self, catalog: str, database: str) -> int:
         """Return how often names of a database were invalidated, or the database itself."""
-        return self._changes[catalog.lower(), database.lower()]
+        return self._forgotten + self._changes[catalog.lower(), database.lower()]
 
     def _relist(self) -> None:
         """Take note of catalogs that came, went or changed: what is known of these is forgotten, and answers

@@ -82,6 +82,9 @@ class StaticCatalog:
     ) -> None:
         """Do nothing: no statement changes a file."""
 
+    def forget_all(self) -> None:
+        """Do nothing: it is a file."""
+
     async def databases(self, catalog: str) -> Sequence[str]:
         """Return the catalog's databases."""
         found = (t.name.database for n, t in self._tables.items() if n.catalog == catalog.lower())

@@ -29,6 +29,8 @@ ANSWER_S = 15.0
 """Seconds that a gateway gets to answer."""
 LOOK_S = 1.0
 """Seconds between signs of life, and between two tries to connect."""
+MAX_ANSWERS = 32
+"""Requests that a gateway works on at once; others wait."""
 MAX_AGE = "1 hour"
 """After this a request that nobody removed goes."""
 
@@ -46,14 +48,18 @@ class Answers:
     """Gateways that wait for requests and did not answer in time."""
 
 
-async def ask_gateways(dsn: str, body: _Json, *, within_s: float | None = None) -> Answers:
-    """Ask all gateways that run, and wait for what each answers; `within_s` is `ANSWER_S` where None.
+async def ask_gateways(
+    dsn: str, body: _Json, *, only: str | None = None, within_s: float | None = None
+) -> Answers:
+    """Ask all gateways that run, or `only` one, and wait for what each answers, `within_s` seconds at most or
+    `ANSWER_S`.
 
     Raises LedgerUnavailable.
     """
     request = uuid.uuid4()
     async with asking.connected(dsn, "sluice-asking") as connection:
-        await migrate(connection)
+        if only is None:
+            await migrate(connection)
         came = asyncio.Event()
         await connection.add_listener(ANSWERED, lambda *_: came.set())
         names = await connection.fetch(
@@ -62,13 +68,14 @@ async def ask_gateways(dsn: str, body: _Json, *, within_s: float | None = None) 
             f"{LISTENER}%",
             len(LISTENER) + 1,
         )
-        waited_for = {row["gateway"] for row in names}
+        waited_for = {row["gateway"] for row in names if only is None or row["gateway"] == only}
         async with connection.transaction():
             await connection.execute(
                 "DELETE FROM sluice.gateway_request WHERE asked_at < now() - $1::text::interval", MAX_AGE
             )
             await connection.execute(
-                "INSERT INTO sluice.gateway_request (id, body) VALUES ($1, $2)", request, _text(body)
+                "INSERT INTO sluice.gateway_request (id, body, for_gateway) VALUES ($1, $2, $3)",
+                *(request, _text(body), only),
             )
             await connection.execute("SELECT pg_notify($1, $2)", ASKED, str(request))
         found: dict[str, _Json] = {}
@@ -100,6 +107,8 @@ class Answering:
         self._gateway = gateway
         self._answer = answer
         self._asked = asyncio.Event()
+        self._answers = dict[uuid.UUID, asyncio.Task[None]]()
+        self._writing = asyncio.Lock()
 
     async def run(self) -> None:
         """Go on until cancelled; a PostgreSQL that is away is tried again and again."""
@@ -112,6 +121,7 @@ class Answering:
                     is_told = False
                     await self._serve(connection)
                 finally:
+                    await self._stop()
                     connection.terminate()
             except asking.TROUBLE as error:
                 if not is_told:
@@ -123,15 +133,20 @@ class Answering:
         while True:
             self._asked.clear()
             # Also what was asked while nobody listened, as long as its asker waits.
-            rows = await connection.fetch(
-                "SELECT id, body FROM sluice.gateway_request r"
-                " WHERE asked_at > now() - make_interval(secs => $2) AND NOT EXISTS"
-                " (SELECT FROM sluice.gateway_answer WHERE request = r.id AND gateway = $1)",
-                self._gateway,
-                ANSWER_S,
-            )
+            async with self._writing:
+                rows = await connection.fetch(
+                    "SELECT id, body FROM sluice.gateway_request r"
+                    " WHERE asked_at > now() - make_interval(secs => $2)"
+                    " AND (for_gateway IS NULL OR for_gateway = $1) AND NOT EXISTS"
+                    " (SELECT FROM sluice.gateway_answer WHERE request = r.id AND gateway = $1)"
+                    " ORDER BY asked_at",
+                    self._gateway,
+                    ANSWER_S,
+                )
             for row in rows:
-                await self._answer_one(connection, row["id"], orjson.loads(row["body"]))
+                if row["id"] not in self._answers and len(self._answers) < MAX_ANSWERS:
+                    work = self._answer_one(connection, row["id"], orjson.loads(row["body"]))
+                    self._answers[row["id"]] = asyncio.create_task(work)
             try:
                 async with asyncio.timeout(LOOK_S):
                     await self._asked.wait()
@@ -144,15 +159,29 @@ class Answering:
         except Exception:  # noqa: BLE001 - a request's root: a fault of ours ends this request alone
             _log.exception("request_failed", asked=body.get("ask"))
             answer = {"error": "the request failed in this gateway; its log has the details"}
-        # Whoever asked may have gone, and the request with it.
-        await connection.execute(
-            "INSERT INTO sluice.gateway_answer (request, gateway, body)"
-            " SELECT id, $2, $3 FROM sluice.gateway_request WHERE id = $1 ON CONFLICT DO NOTHING",
-            request,
-            self._gateway,
-            _text(answer),
-        )
-        await connection.execute("SELECT pg_notify($1, '')", ANSWERED)
+        try:
+            # Whoever asked may have gone, and the request with it.
+            async with self._writing:
+                await connection.execute(
+                    "INSERT INTO sluice.gateway_answer (request, gateway, body)"
+                    " SELECT id, $2, $3 FROM sluice.gateway_request WHERE id = $1 ON CONFLICT DO NOTHING",
+                    request,
+                    self._gateway,
+                    _text(answer),
+                )
+                await connection.execute("SELECT pg_notify($1, '')", ANSWERED)
+        except asking.TROUBLE as error:
+            _log.info("request_not_answered", error=str(error))
+        finally:
+            del self._answers[request]
+            self._asked.set()
+
+    async def _stop(self) -> None:
+        tasks = list(self._answers.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        self._answers.clear()
 
 
 def _text(body: _Json) -> str:

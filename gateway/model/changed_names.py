@@ -75,6 +75,12 @@ class ChangedNames:
             _, change = self._changes.popitem(last=False)
             self._forgotten = max(self._forgotten, change.last)  # RULE (forgotten-is-changed)
 
+    def note_all(self) -> None:
+        """Note that any name may have changed, by nobody here."""
+        self.generation += 1
+        self._changes.clear()
+        self._forgotten = self.generation
+
     def since(self, name: TableName, generation: int, *, by: int = NOBODY) -> bool:
         """Whether somebody else than the session `by` has changed the name after that generation."""
         return generation != self.generation and (

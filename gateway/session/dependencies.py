@@ -10,9 +10,10 @@ from gateway.model.sparks import DEFAULT_BACKEND
 from gateway.model.statement import SessionContext
 from gateway.model.tracing import Tracer
 from gateway.session.budgets import Budgets
+from gateway.session.identifiers import tag_of
 from gateway.session.lifecycle import Lifecycle
 from gateway.session.locks import CatalogLocks
-from gateway.session.ports import CurrentIdentity, Ledger, LoginIdentity
+from gateway.session.ports import AskOwner, CurrentIdentity, Ledger, LoginIdentity
 from gateway.session.recorder import MakeLineageInput, Recorder, no_lineage
 from gateway.session.session_counts import SessionCounts
 from gateway.session.verdicts import VerdictInputs, Verdicts
@@ -45,6 +46,10 @@ class Dependencies(VerdictInputs):
     """Catalogs that come and go, as a session that is opened now is told of them, with their revisions."""
     identity: CurrentIdentity = field(default_factory=LoginIdentity)
     lifecycle: Lifecycle = field(default_factory=Lifecycle)
+    ask_owner: AskOwner | None = None
+    """None: there are no other gateways."""
+    tag: bytes = field(init=False)
+    """What this gateway's handles begin with."""
     tracer: Tracer | None = None
     """Where requests are traced; None: nowhere."""
     session_counts: SessionCounts = field(default_factory=SessionCounts)
@@ -58,4 +63,5 @@ class Dependencies(VerdictInputs):
         backend = self.backend if self.records_backend else ""
         recorder = Recorder(self.ledger, self.gateway, self.metrics, self.lineage_input, backend=backend)
         object.__setattr__(self, "recorder", recorder)
+        object.__setattr__(self, "tag", tag_of(self.gateway))
         object.__setattr__(self, "verdicts", Verdicts(self))

@@ -54,6 +54,7 @@ class Execution:
         self._lifecycle = dependencies.lifecycle
         self._close_aborted = abort
         self._aborting: dict[Session, asyncio.Task[None]] = {}
+        self._tag = dependencies.tag
         self._watches = Watches()
         self._waiting = WaitingStatements(dependencies, self)
 
@@ -103,7 +104,7 @@ class Execution:
         """Return a refusal, which is on record, as the operation that Spark has of a statement in the
         background, also of one that it does not parse."""
         session.require_open()
-        operation = ThriftOperation(session, new_handle(), refused.statement_id, EXECUTE_STATEMENT)
+        operation = ThriftOperation(session, new_handle(self._tag), refused.statement_id, EXECUTE_STATEMENT)
         operation.completed = True  # what is refused has no end on record
         operation.error = refused
         operation.life.apply(Event.FAIL)
@@ -170,7 +171,9 @@ class Execution:
         `waited` is such an operation, for which there is a slot now; `inside` it is a statement of the
         gateway's own, which takes no slot and has ended when this returns.
         """
-        operation = waited or ThriftOperation(session, new_handle(), decided.statement_id, EXECUTE_STATEMENT)
+        operation = waited or ThriftOperation(
+            session, new_handle(self._tag), decided.statement_id, EXECUTE_STATEMENT
+        )
         operation.take(decided)
         if operation.let_go:
             # Its client no longer wants it: it was judged again for nothing.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import time
 import uuid
@@ -24,10 +25,19 @@ class Handle:
         return format_uuid(self.guid) if len(self.guid) == 16 else self.guid.hex()
 
 
-def new_handle() -> Handle:
-    """Make a handle from 32 random bytes."""
-    random = os.urandom(32)
-    return Handle(random[:16], random[16:])
+TAG_BYTES = 4
+"""Bytes at the beginning of a handle that say which gateway made it; 28 are random."""
+
+
+def tag_of(gateway: str) -> bytes:
+    """Return what the handles of a gateway begin with, by its name in the record."""
+    return hashlib.sha256(b"sluice gateway " + gateway.encode()).digest()[:TAG_BYTES]
+
+
+def new_handle(tag: bytes) -> Handle:
+    """Make a handle of the gateway with that tag."""
+    random = os.urandom(32 - len(tag))
+    return Handle(tag + random[: 16 - len(tag)], random[16 - len(tag) :])
 
 
 def new_event_id() -> str:

@@ -12,91 +12,63 @@ end, a change waits for it `overtake_s` and then overtakes it: what an overtaken
 shown. A statement with effects cannot be taken back, so a change waits for its end, or is refused.
 
 One gateway process has one of these for each metastore, for all its endpoints and all Sparks that share it.
-What others do to the catalog is not seen here.
+Where other gateways share its database, a change takes its turn among all of them, and each holds the names
+for it (`other_gateways.py`).
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
 
 import structlog
 
-from gateway.model.catalog import TableName, namespaces_of
 from gateway.model.changed_names import NOBODY
-from gateway.model.decision import Decision
-from gateway.model.statement import CatalogChanged, Cleared
 from gateway.session.limits import SessionLimits
-from gateway.session.ports import Catalog
+from gateway.session.lock_requests import LockKey, LockRequest
+from gateway.session.ports import Catalog, NameTurn, OtherGateways
 from gateway.session.watches import Followed
 
 _log = structlog.get_logger(__name__)
-
-_REWRITING = ("delete", "update")
-"""What it takes to replace or delete files of a table."""
-
-LockKey = tuple[str, ...]
-"""A database by catalog and name, or a table by these and its own; folded."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LockRequest:
-    """The names that a statement needs to keep their meaning, and those whose meaning it changes."""
-
-    shared: frozenset[LockKey] = frozenset()
-    """Tables, and the databases of all tables here with the namespaces that these lie in: who drops one drops
-    its tables."""
-    exclusive: frozenset[LockKey] = frozenset()
-    changes: tuple[CatalogChanged, ...] = ()
-    rewritten: tuple[TableName, ...] = ()
-    """Tables of which it may replace or delete files: who knows these files reads what is not there."""
-    read_only: bool = False
-
-    @classmethod
-    def of(cls, cleared: Cleared, names: Iterable[TableName]) -> LockRequest:
-        """Return what a statement locks that was judged by `names`."""
-        changes = tuple(effect for effect in cleared.effects if isinstance(effect, CatalogChanged))
-        changing = [effect for effect in changes if effect.meaning != "stays"]
-        tables = {_key(name) for effect in changing for name in effect.tables}
-        databases = {(c.lower(), d.lower()) for effect in changing for c, d in effect.databases}
-        read = {_key(name) for name in names}
-        # Who drops a namespace may drop those in it.
-        inside = (*(key[:2] for key in tables | read), *databases)
-        within: set[LockKey] = {(c, above) for c, database in inside for above in namespaces_of(database)}
-        exclusive = frozenset[LockKey](tables | databases)
-        return cls(
-            shared=frozenset(read | within) - exclusive,
-            exclusive=exclusive,
-            changes=changes,
-            rewritten=() if cleared.read_only else tuple(_rewrite(cleared.decisions)),
-            read_only=cleared.read_only and not changes,
-        )
-
-    def covers(self, other: LockRequest) -> bool:
-        """Whether who holds this may do what would ask for the other."""
-        return (
-            other.exclusive <= self.exclusive
-            and other.shared <= self.shared | self.exclusive
-            and (other.read_only or not self.read_only)
-        )
 
 
 class HeldLocks(Followed):
     """Names that a statement holds, from before it is forwarded to its end."""
 
-    __slots__ = ("_by", "_expiry", "_locks", "overtaken", "request", "waited")
+    __slots__ = ("_by", "_expiry", "_locks", "_overtaken", "for_other", "request", "turn", "waited")
 
-    def __init__(self, locks: CatalogLocks | None, request: LockRequest, by: int = NOBODY) -> None:
+    def __init__(
+        self,
+        locks: CatalogLocks | None,
+        request: LockRequest,
+        by: int = NOBODY,
+        *,
+        for_other: bool = False,
+    ) -> None:
+        """`for_other`: another gateway makes the change."""
         super().__init__()
         self.request = request
         self._by = by
-        self.overtaken = False
-        """Names that it was judged by changed before it was known that Spark had analysed it."""
+        self._overtaken = False
+        self.for_other = for_other
+        self.turn: NameTurn | None = None
+        """Of a change, among all gateways."""
         self.waited = False
         """Others were in the way: time has gone by since it was asked for."""
         self._locks = locks
         self._expiry: asyncio.TimerHandle | None = None
+
+    @property
+    def overtaken(self) -> bool:
+        """Names that it was judged by changed before it was known that Spark had analysed it; or may have,
+        while this process stood still."""
+        if not self.over and self._locks is not None and self._locks.may_be_overtaken(self):
+            self._overtaken = True
+        return self._overtaken
+
+    def overtake(self) -> None:
+        """Have nothing shown of it."""
+        self._overtaken = True
 
     def forget_before_forwarding(self) -> None:
         """Forget what was known of the names that are about to change."""
@@ -121,6 +93,8 @@ class HeldLocks(Followed):
         self.over = True
         if self._locks is not None:
             self._locks.release_hold(self)
+        if self.turn is not None:
+            self.turn.end()
 
     def _cancel_expiry(self) -> None:
         if self._expiry is not None:
@@ -138,6 +112,8 @@ class HeldLocks(Followed):
                     catalog.invalidate(change.tables, change.databases, by=self._by, stays=stays)
             if self.request.rewritten and not before:  # RULE (delete-files-before)
                 catalog.changed_names.note(self.request.rewritten, by=self._by, stays=True)
+        if not before and not self.for_other:
+            self._locks.tell_others(self.request)
 
 
 NO_LOCKS = HeldLocks(None, LockRequest(read_only=True))
@@ -203,9 +179,19 @@ class CatalogLocks:
     own holds up nobody who asks for others.
     """
 
-    def __init__(self, catalog: Catalog, limits: SessionLimits | None = None) -> None:
-        self.catalogs = [catalog]
+    def __init__(
+        self,
+        catalog: Catalog | None,
+        limits: SessionLimits | None = None,
+        *,
+        metastore: str = "",
+        others: OtherGateways | None = None,
+    ) -> None:
+        """`metastore`: what other gateways call it; `others`: None where there are none."""
+        self.catalogs = [] if catalog is None else [catalog]
         """What is known of the names, of each Spark that has them."""
+        self.metastore = metastore
+        self.others = others
         self._limits = limits or SessionLimits()
         self._holds: dict[HeldLocks, None] = {}
         self._held = _Requests()
@@ -222,8 +208,37 @@ class CatalogLocks:
 
     async def acquire(self, request: LockRequest, *, until: float, by: int = NOBODY) -> HeldLocks | None:
         """Hold names for the session `by`; waits for others until the loop's clock says `until`, then returns
-        None."""
+        None. Raises BackendUnavailable where other gateways cannot be told of a change."""
         hold = HeldLocks(self, request, by)
+        others = self.others
+        if others is None or not (request.shared or request.exclusive):
+            return await self.enter(hold, until)
+        slept = others.stood_still()
+        if slept and not await others.until_awake(until):
+            return None
+        if request.exclusive:
+            hold.turn = await others.take_turn(request.write_names(self.metastore), until)
+            if hold.turn is None:
+                return None
+        held = False
+        try:
+            # The others are waited for at the same time: they were told already.
+            held = await self.enter(hold, until) is not None and (
+                hold.turn is None or await hold.turn.wait_for_others(until)
+            )
+            while held and others.stood_still():  # RULE (paused-not-forwarded)
+                slept = True
+                held = await others.until_awake(until)
+        finally:
+            if not held:
+                self._let_go(hold)
+        if slept or (hold.turn is not None and hold.turn.waited):
+            hold.waited = True
+        return hold if held else None
+
+    async def enter(self, hold: HeldLocks, until: float | None) -> HeldLocks | None:
+        """Hold names in this gateway; None when the loop's clock says `until` before, and nothing is held."""
+        request = hold.request
         if not (request.shared or request.exclusive):
             return hold
         barred = self._is_barred(request, self._waiting, {})
@@ -260,7 +275,33 @@ class CatalogLocks:
             if self._waiting.conflict(hold.request):
                 self._serve()
 
+    def may_be_overtaken(self, hold: HeldLocks) -> bool:
+        """Whether other gateways may have changed what a statement that only reads was judged by."""
+        others = self.others
+        return others is not None and hold.request.read_only and others.may_be_overtaken()
+
+    def overtake_reads(self) -> None:
+        """Have nothing shown of statements that Spark may not have analysed yet."""
+        reads = [hold for hold in self._holds if hold.request.read_only]
+        for hold in reads:
+            hold.overtake()
+            self._take_out(hold)
+        self._serve()
+        _log.info("reads_overtaken", count=len(reads))
+
+    def tell_others(self, request: LockRequest) -> None:
+        """Tell other gateways what a statement has changed that they did not hold for it."""
+        if self.others is not None and not request.exclusive and (request.changes or request.rewritten):
+            self.others.tell_changed({"metastore": self.metastore, "changes": request.write_changes()})
+
     # -- inside ------------------------------------------------------------------------------------------
+
+    def _let_go(self, hold: HeldLocks) -> None:
+        """Let go of a hold by which nothing was done."""
+        hold.over = True
+        self.release_hold(hold)
+        if hold.turn is not None:
+            hold.turn.end()
 
     def _is_barred(self, request: LockRequest, before: _Requests, waits: dict[HeldLocks, bool]) -> bool:
         """Whether it would overtake somebody who waits for the same names.
@@ -333,18 +374,7 @@ class CatalogLocks:
         if waiter.entered.done() or not all(hold.request.read_only for hold in conflicting):
             return
         for hold in conflicting:
-            hold.overtaken = True
+            hold.overtake()
             self._take_out(hold)
         _log.info("reads_overtaken", count=len(conflicting))
         self._serve()
-
-
-def _rewrite(decisions: Iterable[Decision]) -> Iterator[TableName]:
-    for request in (decision.request for decision in decisions):
-        if request.access in _REWRITING and request.resource.kind == "table":
-            parts = [value for _, value in request.resource.elements]
-            yield TableName(*parts)
-
-
-def _key(name: TableName) -> LockKey:
-    return name.catalog.lower(), name.database.lower(), name.table.lower()

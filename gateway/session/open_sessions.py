@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -12,6 +12,7 @@ import structlog
 
 from gateway.model.principal import Principal
 from gateway.model.statement import Client
+from gateway.session.elsewhere import UNKNOWN
 from gateway.session.endpoint import EndpointSession
 from gateway.session.registry import EndpointSessions, IsOver
 
@@ -125,6 +126,15 @@ class OpenSessions:
         while more := await self._end(is_over, reason):
             count += more
         return count
+
+    async def answer_other(self, about: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Do what another gateway asks for about a handle, in the endpoint that has it. Raises KeyError,
+        TypeError or ValueError for what is no question."""
+        for endpoint in self._endpoints:
+            answer = await endpoint.answer_other(about)
+            if answer is not UNKNOWN:
+                return answer
+        return UNKNOWN
 
     def all(self) -> list[EndpointSession[Any, Any]]:
         """Return the open sessions of all endpoints."""

@@ -320,11 +320,62 @@ class Catalog(Protocol):
         did."""
         ...
 
+    def forget_all(self) -> None:
+        """Forget everything: others may have changed any name."""
+        ...
+
     async def databases(self, catalog: str) -> Sequence[str]: ...
 
     async def list_tables(self, catalog: str, database: str) -> Sequence[tuple[str, bool]]:
         """Names of a database's tables and views, with whether each is a view."""
         ...
+
+
+class NameTurn(Protocol):
+    """The right to change names that other gateways use too, until `end`."""
+
+    @property
+    def waited(self) -> bool:
+        """Whether others changed some of the names before."""
+        ...
+
+    async def wait_for_others(self, until: float) -> bool:
+        """Wait until all other gateways hold the names; False when the loop's clock says `until` before.
+        Raises BackendUnavailable."""
+        ...
+
+    def end(self) -> None: ...
+
+
+class OtherGateways(Protocol):
+    """The gateways that share a database, and the Spark behind them, with this one."""
+
+    def stood_still(self) -> bool:
+        """Whether this process stood still for so long that the others no longer wait for it."""
+        ...
+
+    def may_be_overtaken(self) -> bool:
+        """Whether it did, and there are others."""
+        ...
+
+    async def until_awake(self, until: float) -> bool:
+        """Wait until nothing counts that was known before; False when the loop's clock says `until`
+        before."""
+        ...
+
+    async def take_turn(self, names: Mapping[str, Any], until: float) -> NameTurn | None:
+        """Have the others hold names; None when the loop's clock says `until` before. Raises
+        BackendUnavailable when they cannot be told."""
+        ...
+
+    def tell_changed(self, names: Mapping[str, Any]) -> None:
+        """Tell them that rows or files behind names are others."""
+        ...
+
+
+AskOwner = Callable[[bytes, Mapping[str, Any]], Awaitable[Mapping[str, Any] | None]]
+"""Asks the gateway with a tag about a handle that it made; None: no such gateway runs. Raises
+BackendUnavailable where it does not answer."""
 
 
 class TablePlaces(Protocol):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
@@ -21,6 +21,7 @@ from gateway.model.statement import Client
 from gateway.session import audit_records
 from gateway.session.budgets import Seat
 from gateway.session.dependencies import Dependencies
+from gateway.session.elsewhere import UNKNOWN
 from gateway.session.endpoint import EndpointSession
 
 FETCHED_WITHIN_S = 5.0
@@ -234,6 +235,10 @@ class EndpointSessions(ABC, Generic[K, S]):
                 by=by,
             )
         return len(ended)
+
+    async def answer_other(self, asked: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Do what another gateway asks for about a handle of this endpoint; it may have none."""
+        return UNKNOWN
 
     def begin_closing(self) -> None:
         """Begin to close what Spark has to end; nothing where its sessions outlive a gateway."""

@@ -25,6 +25,7 @@ from gateway.model.principal import Principal
 from gateway.model.statement import Client, SessionContext
 from gateway.session.beginnings import bounded_login, wait_a_moment
 from gateway.session.dependencies import FIRST_CONTEXT, Dependencies
+from gateway.session.elsewhere import UNKNOWN, AskedHandle, Elsewhere, OperationReport, write_error
 from gateway.session.execution import Execution
 from gateway.session.identifiers import Handle, new_event_id, new_handle
 from gateway.session.lifecycle import STOPPING
@@ -43,6 +44,9 @@ OPERATION_NAMES = ("EXECUTE_STATEMENT", "GET_TYPE_INFO", "GET_CATALOGS", "GET_SC
 """TOperationType by number, for Spark's wording of an invalid handle."""
 
 
+CLOSED = "the session was closed by the client"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Opened:
     """A new operation as a client learns of it."""
@@ -50,17 +54,6 @@ class Opened:
     handle: Handle
     kind: int
     has_result_set: bool
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OperationReport:
-    """How an operation stands; `error` is what the client may read of its failure."""
-
-    state: int
-    has_result_set: bool
-    error: SluiceError | None = None
-    waits: str = ""
-    """What it waits for, and its place."""
 
 
 class Sessions(EndpointSessions[bytes, Session]):
@@ -73,6 +66,8 @@ class Sessions(EndpointSessions[bytes, Session]):
         self._execution = Execution(dependencies, abort=self._close)
         self._results = Results(self._execution, dependencies)
         self._metadata = MetadataCalls(self._results, dependencies)
+        self._tag, self._gateway = dependencies.tag, dependencies.gateway
+        self._elsewhere = Elsewhere(dependencies.ask_owner, self._tag)
         self._operations: dict[bytes, ThriftOperation] = {}
         self._given_up: set[asyncio.Task[None]] = set()
         self._closing: asyncio.Task[None] | None = None
@@ -114,7 +109,7 @@ class Sessions(EndpointSessions[bytes, Session]):
                 raise BackendUnavailable("Spark refused to open a session") from fault
             raise
         session = Session(
-            handle=new_handle(),
+            handle=new_handle(self._tag),
             principal=principal,
             client=client,
             protocol_version=protocol_version,
@@ -153,8 +148,11 @@ class Sessions(EndpointSessions[bytes, Session]):
 
     async def close_session(self, principal: Principal, handle: Handle) -> None:
         """Close the session, whatever runs in it."""
-        session = await self._session(principal, handle)
-        await self._close(session, "the session was closed by the client")
+        session = await self._find_session(principal, handle)
+        if session is None:
+            await self._elsewhere.ask("close_session", principal, handle, _no_session(handle))
+        else:
+            await self._close(session, CLOSED)
 
     async def close_disconnected(self, handles: Sequence[Handle]) -> None:
         """Close the sessions of a connection that is gone, and stop in Spark what runs in them."""
@@ -231,7 +229,12 @@ class Sessions(EndpointSessions[bytes, Session]):
         self, principal: Principal, handle: Handle, kind: int = 0, *, progress: bool = False
     ) -> OperationReport:
         """Say how an operation stands; waits as long as Spark's long poll while it runs."""
-        operation = await self._operation(principal, handle, kind)
+        operation = await self._find_operation(principal, handle, kind)
+        if operation is None:
+            unknown = _no_operation(handle, kind)
+            return OperationReport.read(
+                await self._elsewhere.ask("status", principal, handle, unknown, kind=kind, progress=progress)
+            )
         if not operation.terminal:
             await self._execution.poll(operation, progress)
         return OperationReport(
@@ -263,13 +266,63 @@ class Sessions(EndpointSessions[bytes, Session]):
 
     async def cancel(self, principal: Principal, handle: Handle, kind: int = 0) -> None:
         """Stop a running operation; one that has ended stays as it is."""
-        await self._execution.cancel(await self._operation(principal, handle, kind))
+        operation = await self._find_operation(principal, handle, kind)
+        if operation is None:
+            await self._elsewhere.ask("cancel", principal, handle, _no_operation(handle, kind), kind=kind)
+        else:
+            await self._execution.cancel(operation)
 
     async def close_operation(self, principal: Principal, handle: Handle, kind: int = 0) -> None:
         """Close an operation and free what Spark holds for it."""
-        operation = await self._operation(principal, handle, kind)
+        operation = await self._find_operation(principal, handle, kind)
+        if operation is None:
+            unknown = _no_operation(handle, kind)
+            await self._elsewhere.ask("close_operation", principal, handle, unknown, kind=kind)
+            return
         self._operations.pop(operation.handle.guid, None)
         await self._execution.close(operation)
+
+    async def answer_other(self, asked: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Do what another gateway asks for about a handle of this one, for a principal who came to it.
+        Raises KeyError, TypeError or ValueError for what is no question."""
+        about = AskedHandle.read(asked)
+        found = self._operations.get(about.guid) or self._registry.get(about.guid)
+        if found is None or not about.is_for(found.handle):
+            return UNKNOWN
+        try:
+            return await self._answer_about(about, found)
+        except InvalidHandle:
+            return UNKNOWN
+        except SluiceError as fault:
+            return {"raised": write_error(fault)}
+
+    async def _answer_about(self, about: AskedHandle, found: Session | ThriftOperation) -> Mapping[str, Any]:
+        """Raises InvalidHandle, having recorded it, where the handle is another principal's."""
+        who, handle = about.principal, found.handle
+        if isinstance(found, Session):
+            # RULE (elsewhere-own-session)
+            if not _is_of(found, who):
+                await self.recorder.foreign_handle(who, "session", found.principal.user, handle)
+                return UNKNOWN
+            if about.wanted == "close_session":
+                await self._close(found, CLOSED)
+            elif about.wanted != "find":
+                return UNKNOWN
+            return {"gateway": self._gateway}
+        if await self._find_operation(who, handle, about.kind) is None:
+            return UNKNOWN
+        match about.wanted:
+            case "status":
+                return (await self.status(who, handle, about.kind, progress=about.progress)).write()
+            case "cancel":
+                await self.cancel(who, handle, about.kind)
+            case "close_operation":
+                await self.close_operation(who, handle, about.kind)
+            case "find":
+                pass
+            case _:
+                return UNKNOWN
+        return {"gateway": self._gateway}
 
     # -- metadata ----------------------------------------------------------------------------------------
 
@@ -286,7 +339,7 @@ class Sessions(EndpointSessions[bytes, Session]):
         session = await self._session(principal, handle)
         self._registry.require_allowed(session.principal_now)  # RULE (metadata-backend-allowed)
         session.require_place(self.limits.operations_per_session)
-        operation = ThriftOperation(session, new_handle(), new_event_id(), kind)
+        operation = ThriftOperation(session, new_handle(self._tag), new_event_id(), kind)
         await self.recorder.metadata_decided(
             call, patterns.list_given_arguments(types), operation, session.client
         )
@@ -324,6 +377,13 @@ class Sessions(EndpointSessions[bytes, Session]):
         await self._execution.abandon(operation, reason, with_session=with_session)
 
     async def _session(self, principal: Principal, handle: Handle) -> Session:
+        session = await self._find_session(principal, handle)
+        if session is None:
+            raise await self._elsewhere.refuse(principal, handle, _no_session(handle))
+        return session
+
+    async def _find_session(self, principal: Principal, handle: Handle) -> Session | None:
+        """Return a session of the principal's; None, and recorded, where it is another's."""
         session = self._registry.get(handle.guid)
         if session is not None and hmac.compare_digest(session.handle.secret, handle.secret):
             if _is_of(session, principal):
@@ -332,9 +392,18 @@ class Sessions(EndpointSessions[bytes, Session]):
                     self.follow_login(session, principal, session.client)
                 return session
             await self.recorder.foreign_handle(principal, "session", session.principal.user, handle)
-        raise InvalidHandle(f"Invalid SessionHandle: SessionHandle [{handle}]")
+        return None
 
     async def _operation(self, principal: Principal, handle: Handle, kind: int) -> ThriftOperation:
+        operation = await self._find_operation(principal, handle, kind)
+        if operation is None:
+            raise await self._elsewhere.refuse(principal, handle, _no_operation(handle, kind), kind=kind)
+        return operation
+
+    async def _find_operation(
+        self, principal: Principal, handle: Handle, kind: int
+    ) -> ThriftOperation | None:
+        """Return an operation of the principal's; None, and recorded, where it is another's."""
         operation = self._operations.get(handle.guid)
         if operation is not None and hmac.compare_digest(operation.handle.secret, handle.secret):
             session = operation.session
@@ -343,10 +412,18 @@ class Sessions(EndpointSessions[bytes, Session]):
             elif operation.kind == kind:
                 session.used_at = operation.used_at = self._clock()
                 return operation
-        name = OPERATION_NAMES[kind] if 0 <= kind < len(OPERATION_NAMES) else OPERATION_NAMES[-1]
-        raise InvalidHandle(
-            f"Invalid OperationHandle: OperationHandle [opType={name}, getHandleIdentifier()={handle}]"
-        )
+        return None
+
+
+def _no_session(handle: Handle) -> InvalidHandle:
+    return InvalidHandle(f"Invalid SessionHandle: SessionHandle [{handle}]")
+
+
+def _no_operation(handle: Handle, kind: int) -> InvalidHandle:
+    name = OPERATION_NAMES[kind] if 0 <= kind < len(OPERATION_NAMES) else OPERATION_NAMES[-1]
+    return InvalidHandle(
+        f"Invalid OperationHandle: OperationHandle [opType={name}, getHandleIdentifier()={handle}]"
+    )
 
 
 def _is_of(session: Session, principal: Principal) -> bool:

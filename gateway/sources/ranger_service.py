@@ -118,6 +118,7 @@ class RangerService:
             if interval is not None
         }
         self._due = dict.fromkeys(self._waits, clock())
+        self._wanted = asyncio.Event()
         self._confirmed: dict[DownloadKind, float] = {}
         """When the Admin last said that what is in force is the newest, by `clock`."""
         self._whole_next: set[DownloadKind] = set()
@@ -177,8 +178,25 @@ class RangerService:
     async def run(self) -> None:
         """Ask whenever something is due, until cancelled."""
         while True:
-            await self._sleep(max(0.0, self.next_s()))
+            await self._until_due()
             await self._safely(self.look)
+
+    def look_now(self) -> None:
+        """Have everything asked for again at once: somebody says that it has changed."""
+        self._due = dict.fromkeys(self._due, self._clock())
+        self._wanted.set()
+
+    async def _until_due(self) -> None:
+        sleeping = asyncio.ensure_future(self._sleep(max(0.0, self.next_s())))
+        wanted = asyncio.ensure_future(self._wanted.wait())
+        try:
+            await asyncio.wait((sleeping, wanted), return_when=asyncio.FIRST_COMPLETED)
+            if sleeping.done():
+                sleeping.result()
+        finally:
+            sleeping.cancel()
+            wanted.cancel()
+        self._wanted.clear()
 
     def next_s(self) -> float:
         """Return the seconds until something is due."""

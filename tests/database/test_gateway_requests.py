@@ -105,3 +105,24 @@ async def test_nobody_is_there(dsn: str) -> None:
     assert not found.silent
     with pytest.raises(LedgerUnavailable):
         await ask_gateways("postgresql://nobody@127.0.0.1:1/none", {})
+
+
+async def test_one_gateway_is_asked_alone_and_while_it_works_on_something_else(dsn: str) -> None:
+    busy, free = asyncio.Event(), asyncio.Event()
+
+    async def answer(body: Mapping[str, Any]) -> dict[str, Any]:
+        if body.get("slow"):
+            busy.set()
+            await free.wait()
+        return dict(body)
+
+    async with answering(dsn, "gate-1", answer), answering(dsn, "gate-2", answer):
+        slow = asyncio.ensure_future(ask_gateways(dsn, {"slow": 1}, only="gate-1", within_s=patience()))
+        await busy.wait()
+        found = await ask_gateways(dsn, {"n": 1}, only="gate-1", within_s=patience())
+        assert found.by_gateway == {"gate-1": {"n": 1}}
+        free.set()
+        assert (await slow).by_gateway == {"gate-1": {"slow": 1}}
+        nobody = await ask_gateways(dsn, {"n": 1}, only="gone", within_s=patience())
+        assert not nobody.by_gateway
+        assert not nobody.silent

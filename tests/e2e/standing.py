@@ -57,7 +57,7 @@ OWN_DATABASES = frozenset({"default", "hr", "sales"})
 """Spark's own, and those of the demo, which every run reads and none changes."""
 
 
-def server(directory: Path, shelter: Path) -> EmbeddedSpark:
+def server(directory: Path, shelter: Path, *, heap: str = HEAP, thrift_port: int = 0) -> EmbeddedSpark:
     """Return a Spark for tests, to be started; `shelter` is a directory that its user can reach."""
     return EmbeddedSpark(
         EmbeddedSparkOptions(
@@ -67,7 +67,8 @@ def server(directory: Path, shelter: Path) -> EmbeddedSpark:
             java_options=jdk_openings(),
             classes=find_spark_classes(find_java(), find_spark_home()),
             start_timeout_s=patience(240),
-            heap=HEAP,
+            heap=heap,
+            thrift_port=thrift_port,
             conf=CONF,
             python=worker_python(shelter),
         ),

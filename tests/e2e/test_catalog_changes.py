@@ -2,21 +2,31 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import itertools
+import os
+import shutil
+import signal
 import threading
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+import asyncpg
 import pytest
 from pyhive.exc import Error
 from pyspark.errors import PySparkException
 
+from gateway.database.name_holds import LISTENER
+from gateway.database.postgres import EmbeddedPostgres
+from gateway.wire.tcli import TOperationState
 from tests.e2e.one_pack import PASSWORD, Thrift, session, write_settings
 from tests.e2e.running import RunningGateway, Spark
+from tests.e2e.wire_client import StatusError, WireClient
 from tests.speed import patience
 
 pytestmark = pytest.mark.in_turn(6, place=1)
@@ -74,6 +84,30 @@ def replacing(shown: str) -> str:
 def gateway(spark: Spark, open_directory: Path) -> Iterator[RunningGateway]:
     spark.query(*MADE, user="loader")
     file = write_settings(open_directory / "race", spark, PACK, {"ann": (), "maker": ()})
+    running = RunningGateway(file).start()
+    yield running
+    assert running.stop() == 0
+
+
+@pytest.fixture(scope="module")
+def database(gateway: RunningGateway) -> str:
+    """The DSN of the gateway's PostgreSQL."""
+    return EmbeddedPostgres(gateway.config.parent / "postgres").dsn
+
+
+@pytest.fixture(scope="module")
+def other(
+    spark: Spark, gateway: RunningGateway, database: str, open_directory: Path
+) -> Iterator[RunningGateway]:
+    """Another gateway before the same Spark, with the same database."""
+    dsn = open_directory / "other.dsn"
+    dsn.touch(mode=0o600)
+    dsn.write_text(database)
+    ledger = {"directory": "ledger", "dsn": {"file": str(dsn)}}
+    directory = open_directory / "race_elsewhere"
+    file = write_settings(directory, spark, PACK, {}, ledger=ledger)
+    # The same people: who has a name in another user file is somebody else.
+    shutil.copy(gateway.config.parent / "users.yaml", directory)
     running = RunningGateway(file).start()
     yield running
     assert running.stop() == 0
@@ -148,14 +182,129 @@ def test_values_of_partitions_that_came_outside_are_not_told(
     if endpoint == "connect":
         with gateway.session("ann", PASSWORD) as frames:
             frame = frames.table(table).select("id", "note")
-            for ask in (frame.inputFiles, frame._explain_string):
-                with pytest.raises(PySparkException, match="SLUICE_ACCESS_DENIED"):
-                    ask()
+            with pytest.raises(PySparkException, match="SLUICE_ACCESS_DENIED"):
+                frame.inputFiles()
+            plans = frame._explain_string(extended=True)
+            assert plans.count("Sample 0.0, 1.0") == 4, "no condition from around reaches the table"
+            assert "RAW" not in plans
     with session(gateway, endpoint, "ann") as ann:
-        for text in (f"EXPLAIN SELECT id, note FROM {table}", f"SHOW PARTITIONS {table}"):
-            with pytest.raises((Error, PySparkException), match="SLUICE_ACCESS_DENIED") as refused:
-                ann(text)
-            assert "RAW" not in str(refused.value)
+        ((plans,),) = ann(f"EXPLAIN EXTENDED SELECT id, note FROM {table} WHERE day = 2")
+        assert plans.count("Sample 0.0, 1.0") == 4
+        assert "RAW" not in plans
+        with pytest.raises((Error, PySparkException), match="SLUICE_ACCESS_DENIED") as refused:
+            ann(f"SHOW PARTITIONS {table}")
+        assert "RAW" not in str(refused.value)
+
+
+# -- through another gateway ---------------------------------------------------------------------------------
+
+
+def cut_off(database: str) -> None:
+    """Have no gateway hear of the others: notifications of now are lost."""
+
+    async def cut() -> None:
+        connection = await asyncpg.connect(database)
+        await connection.execute(
+            "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE application_name LIKE $1",
+            LISTENER + "%",
+        )
+        await connection.close()
+
+    asyncio.run(cut())
+
+
+@pytest.mark.parametrize("endpoint", ["thrift", "connect"])
+def test_what_another_gateway_changes_is_known_at_once(
+    gateway: RunningGateway, other: RunningGateway, database: str, endpoint: str
+) -> None:
+    def made(maker: Callable[[str], Any], columns: str, rows: str) -> None:
+        for text in (
+            "DROP TABLE IF EXISTS race.swapped",
+            f"CREATE TABLE race.swapped ({columns}) USING csv",
+            f"INSERT INTO race.swapped VALUES {rows}",
+        ):
+            retry(maker, text)
+
+    whole, renamed = "SELECT * FROM race.swapped", "race.swapped_elsewhere"
+    with (
+        session(other, endpoint, "maker") as maker,
+        session(gateway, endpoint, "ann") as ann,
+    ):
+        made(maker, "id STRING, email STRING", "('1', 'RAW')")
+        assert ann(whole) == [("1", None)], "email is masked"
+        for lost in (False, True):
+            if lost:
+                cut_off(database)
+            made(maker, "email STRING, id STRING", "('RAW', '2')")
+            assert ann(whole) == [(None, "2")]
+            made(maker, "id STRING, email STRING", "('3', 'RAW')")
+            assert ann(whole) == [("3", None)]
+        retry(maker, f"CREATE TABLE {renamed} USING csv AS SELECT 'RAW' AS email, '4' AS id")
+        retry(maker, "DROP TABLE race.swapped")
+        retry(maker, f"ALTER TABLE {renamed} RENAME TO race.swapped")
+        assert ann(whole) == [(None, "4")]
+        retry(maker, "INSERT OVERWRITE race.swapped VALUES ('RAW', '5')")
+        assert ann(whole) == [(None, "5")]
+        retry(maker, "DROP TABLE race.swapped")
+        with pytest.raises((Error, PySparkException)):
+            ann(whole)
+        for shown in ("seen", "open"):
+            retry(maker, replacing(shown))
+            assert ann("SELECT note FROM race.v") == [(shown,)]
+
+
+def retry(ask: Callable[[str], Any], text: str) -> None:
+    """Run what is refused while PostgreSQL cannot be asked."""
+    until = time.monotonic() + patience(60)
+    while True:
+        try:
+            ask(text)
+        except (Error, PySparkException) as error:
+            if "cannot be told" not in str(error) or time.monotonic() > until:
+                raise
+            time.sleep(0.1)
+        else:
+            return
+
+
+def test_a_gateway_that_stood_still_goes_by_nothing_that_it_knew(
+    gateway: RunningGateway, other: RunningGateway
+) -> None:
+    """It is not waited for for ever; what it knew before it went on does not count."""
+    with session(gateway, "thrift", "maker") as maker, session(other, "thrift", "ann") as ann:
+        maker(replacing("open"))
+        assert ann("SELECT note FROM race.v") == [("open",)]
+        os.kill(other.pid, signal.SIGSTOP)
+        try:
+            maker(replacing("seen"))
+        finally:
+            os.kill(other.pid, signal.SIGCONT)
+        assert ann("SELECT note FROM race.v") == [("seen",)]
+
+
+def test_handles_of_another_gateway_are_its_principals_alone(
+    gateway: RunningGateway, other: RunningGateway
+) -> None:
+    with (
+        WireClient("127.0.0.1", gateway.port, "ann", PASSWORD) as ann,
+        WireClient("127.0.0.1", other.port, "ann", PASSWORD) as elsewhere,
+        WireClient("127.0.0.1", other.port, "maker", PASSWORD) as stranger,
+    ):
+        opened = ann.open_session()
+        slow = "SELECT count(*) FROM range(40000000000) a WHERE a.id % 7 = 8"
+        operation = ann.execute(opened, slow, run_async=True)
+        with pytest.raises(StatusError, match="Invalid OperationHandle"):
+            stranger.cancel(operation)
+        with pytest.raises(StatusError, match="opened through the gateway"):
+            elsewhere.rows(operation)
+        elsewhere.cancel(operation)
+        assert elsewhere.status(operation).operationState == TOperationState.CANCELED
+        assert ann.status(operation).operationState == TOperationState.CANCELED
+        with pytest.raises(StatusError, match="Invalid SessionHandle"):
+            stranger.close_session(opened)
+        elsewhere.close_session(opened)
+        with pytest.raises(StatusError, match="Invalid SessionHandle"):
+            ann.execute(opened, "SELECT 1")
 
 
 def read(gateway: RunningGateway, endpoint: str, over: threading.Event) -> list[Any]:

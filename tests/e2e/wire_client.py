@@ -175,6 +175,12 @@ class WireClient:
         assert results is not None
         return decode_rows(results)
 
+    def cancel(self, operation: TOperationHandle) -> None:
+        self.call("CancelOperation", calls.TCancelOperationReq(operationHandle=operation))
+
+    def close_session(self, session: TSessionHandle) -> None:
+        self.call("CloseSession", calls.TCloseSessionReq(sessionHandle=session))
+
     def close_operation(self, operation: TOperationHandle) -> None:
         self.call("CloseOperation", calls.TCloseOperationReq(operationHandle=operation))
 

@@ -131,6 +131,8 @@ class PlayedSpark:
     async def describe_anew(self, tables: Sequence[TableName]) -> CatalogSnapshot:
         return self.snapshot
 
+    def forget_all(self) -> None: ...
+
     def invalidate(
         self,
         tables: Sequence[TableName],

@@ -27,6 +27,8 @@ class Forgetful(PlayedSpark):
         super().__post_init__()
         self.told: asyncio.Queue[Any] = asyncio.Queue()
 
+    def forget_all(self) -> None: ...
+
     def invalidate(
         self,
         tables: Sequence[TableName],

@@ -20,6 +20,66 @@ LIMITS, BUDGETS = "policy.packs.test_limits", "session.test_budgets"
 PLANS = "session.connect.test_limits_of_plans"
 
 REMOVALS = (
+    Removal(
+        "others-hold-names",
+        "a change waits until all other gateways hold its names",
+        Always(),
+        "database.test_name_holds_alone",
+    ),
+    Removal(
+        "one-change-at-a-time",
+        "of several changes of the same names one is made at a time",
+        Deleted(),
+        "database.test_name_holds_alone",
+    ),
+    Removal(
+        "cut-off-forgets",
+        "a gateway that is cut off from the others goes by nothing old",
+        Deleted(),
+        "database.test_name_holds_alone",
+    ),
+    Removal(
+        "missed-notifications",
+        "what was said while nobody listened is made up for",
+        Deleted(),
+        "database.test_name_holds_alone",
+    ),
+    Removal(
+        "payload-bounded",
+        "a notification is no longer than PostgreSQL takes",
+        Always(),
+        "database.test_name_holds_alone",
+    ),
+    Removal(
+        "paused-reads-hidden",
+        "reads of before a pause are not shown",
+        Deleted(),
+        "database.test_name_holds_alone",
+    ),
+    Removal(
+        "paused-forgets",
+        "after a pause nothing counts that was known before",
+        Deleted(),
+        "database.test_name_holds_alone",
+    ),
+    Removal(
+        "paused-not-forwarded",
+        "who was paused while he waited for names looks again",
+        Never(),
+        "session.test_other_gateways",
+    ),
+    Removal(
+        "elsewhere-secret",
+        "a handle is asked about by who has its secret",
+        Becomes("True"),
+        "session.test_elsewhere",
+    ),
+    Removal(
+        "elsewhere-own-session",
+        "nobody closes another principal's session through another gateway",
+        Never(),
+        "session.test_elsewhere",
+    ),
     Removal("limits-of-before", "limits of before hold where cases fail", Becomes("policies.limits"), LIMITS),
     Removal("limit-of-user", "limits speak of users, groups and roles", Always(), LIMITS),
     Removal("limit-of-who-acts", "limits that name who acts as others", Never(), LIMITS),

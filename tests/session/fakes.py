@@ -42,6 +42,7 @@ from gateway.session.limits import SessionLimits
 from gateway.session.locks import CatalogLocks
 from gateway.session.metrics import Metrics
 from gateway.session.ports import (
+    AskOwner,
     Backend,
     BackendError,
     BackendFull,
@@ -330,6 +331,9 @@ class FakeCatalog:
     async def describe_anew(self, tables: Sequence[TableName]) -> CatalogSnapshot:
         return await self.look_up(tables)
 
+    def forget_all(self) -> None:
+        self.changed_names.note_all()
+
     def invalidate(
         self,
         tables: Sequence[TableName],
@@ -551,6 +555,8 @@ class World:
         *,
         promotes: bool = False,
         identity: CurrentIdentity | None = None,
+        gateway: str = "gw-1",
+        ask_owner: AskOwner | None = None,
         name: str = DEFAULT_BACKEND,
         may_use: Callable[[Principal], bool] = lambda _: True,
         shared: SharedUse | None = None,
@@ -580,7 +586,8 @@ class World:
                 catalog=self.catalog,
                 locks=self.locks,
                 ledger=self.ledger,
-                gateway="gw-1",
+                gateway=gateway,
+                ask_owner=ask_owner,
                 backend=name,
                 may_use=may_use,
                 records_backend=name != DEFAULT_BACKEND,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from tests.sources.fake_admin import (
     service_policies,
     tag_policies,
 )
+from tests.speed import patience
 
 DAY = 86_400.0
 
@@ -684,6 +686,26 @@ async def test_run_sleeps_until_something_is_due_and_then_looks() -> None:
             await one.service.run()
         assert all(26 < seconds <= 30 for seconds in slept)
         assert len(admin.questions(DownloadKind.POLICIES)) == 4
+
+
+async def test_run_looks_at_once_when_somebody_says_that_policies_have_changed() -> None:
+    async with running(admin_with("orders")) as admin, bench(admin.url) as one:
+        await one.service.start()
+        looked = asyncio.Event()
+
+        async def sleep(_: float) -> None:
+            looked.set()
+            await asyncio.Event().wait()
+
+        one.service._sleep = sleep
+        running_ = asyncio.ensure_future(one.service.run())
+        for asked in (1, 2, 3):
+            async with asyncio.timeout(patience()):
+                await looked.wait()
+            looked.clear()
+            assert len(admin.questions(DownloadKind.POLICIES)) == asked
+            one.service.look_now()
+        running_.cancel()
 
 
 # -- data sharing --------------------------------------------------------------------------------------------

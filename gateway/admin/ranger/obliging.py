@@ -93,6 +93,7 @@ def takes_back_denial(
     is_total = bool(stored.get("isDenyAllElse"))
     if not (is_total or stored.get("denyPolicyItems")) or _wrote(principal, stored):
         return False
+    # RULE (denial-of-others)
     return policy is None or differ(stored, policy, but=() if is_total else _ALLOWING)
 
 

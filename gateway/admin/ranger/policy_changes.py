@@ -436,7 +436,7 @@ async def _require_own(
     Raises RangerError 403 for whoever does not administer the service or the zone.
     """
     if stored is not None and not access.rights.delegates_may_override:
-        taken_back = takes_back_denial(principal, stored=stored, policy=policy)  # RULE (denial-of-others)
+        taken_back = takes_back_denial(principal, stored=stored, policy=policy)
         if taken_back and not await access.governs(writing, principal, service, stored.get("zoneName") or ""):
             raise forbidden(
                 f"user `{principal.user}` only has delegated admin in service `{service['name']}`, and "

@@ -8,6 +8,7 @@ from typing import Any
 from gateway.errors import BackendUnavailable
 from gateway.model.principal import Principal
 from gateway.model.statement import Client
+from gateway.session.elsewhere import OperationReport
 from gateway.session.identifiers import Handle
 from gateway.session.lifecycle import Lifecycle
 from gateway.session.metadata import Patterns
@@ -15,7 +16,7 @@ from gateway.session.operation import Batch
 from gateway.session.ports import FrameSink, RelayedFrame
 from gateway.session.recorder import Recorder
 from gateway.session.routing.fleet import Fleet
-from gateway.session.service import Opened, OperationReport, Sessions
+from gateway.session.service import Opened, Sessions
 
 DEFAULT_CATALOG_KEY = "spark.sql.defaultCatalog"
 

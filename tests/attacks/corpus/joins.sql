@@ -11,6 +11,7 @@ SELECT * FROM {open} JOIN {table} USING (id)
 SELECT * FROM {open} RIGHT JOIN {table} USING (id, region)
 SELECT * FROM (SELECT 913370001 AS amount) JOIN {table} USING (amount)
 SELECT * FROM {open} JOIN {table} USING (nope)
+SELECT count(*) FROM {table} a JOIN (SELECT id, '{guess}' AS {secret} FROM {open}) b USING (id) JOIN (SELECT '{guess}' AS {secret}) c USING ({secret})
 == kinds
 SELECT o.id, t.id FROM {open} o FULL OUTER JOIN {table} t ON o.id = t.id
 SELECT * FROM {open} o RIGHT JOIN {table} t ON false

@@ -74,7 +74,7 @@ async def test_sessions_are_spread_by_weight_and_stay() -> None:
     assert {e.body["backend"] for e in gateway.b.ledger.of("completed")} == {"b"}
     assert gateway.counts == (0, 0)
     with pytest.raises(InvalidHandle):
-        await gateway.sessions.execute(DANA, new_handle(), "TABLE t", run_async=False)
+        await gateway.sessions.execute(DANA, new_handle(b""), "TABLE t", run_async=False)
 
 
 async def test_the_catalog_of_the_database_counts() -> None:

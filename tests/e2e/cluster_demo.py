@@ -1,0 +1,164 @@
+"""`make cluster-demo`: three gateways behind haproxy, before two Sparks. Each process is killed in turn under
+load, and it is counted what was lost.
+
+    python -m tests.e2e.cluster_demo [KILLS]
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+from gateway.backends.embedded_spark import EmbeddedSpark
+from tests.e2e import standing
+from tests.e2e.cluster import Cluster, find_haproxy, running
+from tests.e2e.cluster_load import (
+    CLIENTS,
+    EVENTS,
+    PACK,
+    Load,
+    NewSelects,
+    find_record_faults,
+    nothing_waits,
+    open_statements,
+    rows_of,
+)
+from tests.e2e.running import LoopThread, until
+
+VICTIMS = ("gateway 1", "Spark 1", "gateway 2", "PostgreSQL", "gateway 3", "Spark 2")
+HEAP = "768m"
+
+
+class RealSpark:
+    """A Spark that can be killed and started again."""
+
+    host = "127.0.0.1"
+
+    def __init__(self, directory: Path, loop: LoopThread) -> None:
+        self._directory = directory
+        self._loop = loop
+        self.port = 0
+        self._process = self._start()
+        self.port = self._process.thrift_port
+
+    def _start(self) -> EmbeddedSpark:
+        process = standing.server(self._directory, self._directory.parent, heap=HEAP, thrift_port=self.port)
+        self._loop.run(process.start())
+        return process
+
+    def kill(self) -> None:
+        pid = self._process.pid
+        assert pid is not None
+        os.kill(pid, signal.SIGKILL)
+        self._loop.run(self._process.wait_for_exit())
+
+    def start_again(self) -> None:
+        self._loop.run(self._process.stop())
+        self._process = self._start()
+
+    def stop(self) -> None:
+        self._loop.run(self._process.stop())
+
+
+class Report:
+    """Prints lines with the seconds since the begin."""
+
+    def __init__(self) -> None:
+        self._begun = time.monotonic()
+
+    def __call__(self, text: str) -> None:
+        print(f"[{time.monotonic() - self._begun:6.1f} s] {text}", flush=True)
+
+
+def kill(cluster: Cluster, victim: str) -> None:
+    """Kill one process and have it back."""
+    kind, _, number = victim.partition(" ")
+    match kind:
+        case "gateway":
+            cluster.kill_gateway(int(number) - 1)
+        case "PostgreSQL":
+            cluster.kill_postgres()
+        case _:
+            spark = cluster.sparks[int(number) - 1]
+            spark.kill()
+            time.sleep(3)  # for a while there is one
+            spark.start_again()
+
+
+@contextmanager
+def started(directory: Path, report: Report) -> Iterator[tuple[Cluster, LoopThread]]:
+    with ExitStack() as stack:
+        loop = LoopThread()
+        stack.callback(loop.close)
+        sparks = []
+        for number in (1, 2):
+            spark = RealSpark(directory / f"spark-{number}", loop)
+            stack.callback(spark.stop)
+            sparks.append(spark)
+            report(f"Spark {number} is ready")
+        cluster = Cluster(directory / "cluster", loop, sparks, PACK)
+        users = [*(f"client{number}" for number in range(CLIENTS)), "newcomer"]
+        yield stack.enter_context(running(cluster, users)), loop
+
+
+def demo(directory: Path, kills: int) -> int:
+    """Return how much was lost, doubled or wrong."""
+    report = Report()
+    with started(directory, report) as (cluster, loop):
+        report(f"three gateways behind haproxy on port {cluster.port}")
+        load, new = Load(cluster.port), NewSelects(cluster.port, "newcomer")
+        longest = 0.0
+        try:
+            for turn in range(kills):
+                victim = VICTIMS[turn % len(VICTIMS)]
+                new.begin()
+                answered = len(load.answered)
+                kill(cluster, victim)
+                until(lambda a=answered: len(load.answered) > a + 20, "answers", 300)  # type: ignore[misc]
+                longest = max(longest, new.longest_s)
+                report(
+                    f"killed {victim:10}  {len(load.answered):5} answers, {len(load.wrong)} wrong; "
+                    f"the longest wait for a new session {new.longest_s:.2f} s"
+                )
+        finally:
+            load.stop()
+            new.stop()
+
+        def ask(query: str) -> list[Any]:
+            return loop.run(rows_of(cluster.postgres.dsn, query))
+
+        def is_shipped() -> bool:
+            return all(map(nothing_waits, cluster.gateways)) and open_statements(ask) == 0
+
+        until(is_shipped, "the whole record in PostgreSQL", 300)
+        events = ask(EVENTS)
+        faults = find_record_faults(events, load.answered)
+    for fault in faults[:20]:
+        report(fault)
+    report(
+        f"{kills} kills: {len(events)} events, {len(faults)} lost or doubled; {len(load.answered)} answers, "
+        f"{len(load.wrong)} wrong, {len(load.not_refused)} not refused; {new.opened} new sessions, the "
+        f"longest wait {longest:.2f} s"
+    )
+    return len(faults) + len(load.wrong) + len(load.not_refused)
+
+
+def main() -> int:
+    if find_haproxy() is None:
+        print("haproxy is not installed: apt-get install haproxy", file=sys.stderr)
+        return 1
+    kills = int(sys.argv[1]) if len(sys.argv) > 1 else len(VICTIMS)
+    with tempfile.TemporaryDirectory(prefix="sluice-cluster-", ignore_cleanup_errors=True) as name:
+        Path(name).chmod(0o711)
+        return min(demo(Path(name), kills), 1)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
