@@ -55,6 +55,14 @@ async def test_an_open_one_is_not_moved_and_a_released_one_is_free(
     assert await one.find(KEY) is not None
     await two.forget(KEY)
     assert await one.bind(KEY, "b") == BoundSession("b", is_open=False)
+    # One whose client went while it was opened does not stay for days.
+    opened = ("eva", KEY[1])
+    await one.bind(opened, "a")
+    await one.confirm(opened, "a")
+    await one._ask("UPDATE sluice.connect_session SET seen_at = seen_at - interval '2 hours'")
+    await two.touch([])
+    assert await one.find(KEY) is None
+    assert await one.find(opened) is not None
 
 
 async def test_without_postgresql_nobody_is_bound(unused_tcp_port: int) -> None:
