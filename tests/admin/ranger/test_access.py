@@ -340,12 +340,14 @@ async def test_who_puts_a_text_in_force_needs_what_it_reads(served: Served) -> N
     service["configs"] = {"service.admin.users": "sam"}
     assert (await served.ask("PUT", f"{API}/service/name/dev_hive", service))[0] == 200
     ended = [{"endTime": "2019/01/01 00:00:00", "timeZone": "UTC"}]
+    condition = {"type": "_expression", "values": ["true"]}
+    changes: list[dict[str, Any]] = [
+        {"isEnabled": True},
+        {"validitySchedules": []},
+        {"conditions": [condition]},
+    ]
     for reads, may in (("lab.secret", False), ("lab.open", True)):
-        for when in (
-            {"isEnabled": True},
-            {"validitySchedules": []},
-            {"conditions": [{"type": "_expression", "values": ["true"]}]},
-        ):
+        for when in changes:
             stored = {**masking(f"(SELECT max(a) FROM {reads})"), "validitySchedules": ended}
             stored["isEnabled"] = "isEnabled" not in when
             status, made = await served.ask("POST", f"{API}/policy", stored)
