@@ -984,6 +984,12 @@ REMOVALS = (
         "admin.ranger.test_obliging",
     ),
     Removal(
+        "texts-in-force-anew",
+        "who puts a text in force may select what it reads",
+        Becomes("_ABOUT"),
+        "admin.ranger.test_access",
+    ),
+    Removal(
         "policy-of-user",
         "a policy is of a user and not of his name",
         Becomes('{policy.get("createdBy"), policy.get("updatedBy")} == {principal.user}'),

@@ -47,7 +47,9 @@ _log = structlog.get_logger(__name__)
 TAG_TYPE = "tag"
 """The type of services whose policies are on tags."""
 _ABOUT = ("service", "zoneName", "resources", "additionalResources", "isEnabled", "policyPriority")
-"""Fields of a policy that say on what resources and under what conditions its items hold."""
+"""Fields of a policy that say on what resources its items hold, and before which others."""
+_WHEN = ("validitySchedules", "conditions")
+"""Fields of a policy that say when its items hold."""
 _TEXTS = (
     ("dataMaskPolicyItems", "dataMaskInfo", "valueExpr", "mask"),
     ("rowFilterPolicyItems", "rowFilterInfo", "filterExpr", "filter"),
@@ -247,7 +249,7 @@ async def _check_policy(
     kept = {**show(policy), "isEnabled": policy["isEnabled"]}
     await _require_own(writing, access, principal, service, stored=stored, policy=kept)
     delegate = None if access.is_administrator(principal) else principal
-    new = _new_texts(kept, stored)
+    new = _new_texts(kept, stored, delegate)
     reaching: set[str] = set()
     refuse([*_text_failures(kept, new, access, delegate, reaching)])
     taken = _list_taken_over(kept, stored, {text for _, text, _, _ in new}, access, delegate)
@@ -338,10 +340,14 @@ def _to_read(access: Access, question: TextQuestion) -> None:
     access.unread[question] = None
 
 
-def _new_texts(policy: Body, stored: Mapping[str, Any] | None) -> set[tuple[str, str, str, str]]:
+def _new_texts(
+    policy: Body, stored: Mapping[str, Any] | None, delegate: Principal | None
+) -> set[tuple[str, str, str, str]]:
     """Return the SQL texts of items that are not stored as they are, for the same resources: what each is,
-    the text, and where it stands. Somebody else's words on another table, or shown to others, are new."""
-    same = stored is not None and all(policy.get(key) == stored.get(key) for key in _ABOUT)
+    the text, and where it stands. Somebody else's words on another table, or shown to others, are new; so
+    are those that a delegate puts in force at other times."""
+    about = _ABOUT if delegate is None else (*_ABOUT, *_WHEN)  # RULE (texts-in-force-anew)
+    same = stored is not None and all(policy.get(key) == stored.get(key) for key in about)
     kept = {items: (stored or {}).get(items) or () if same else () for items, _, _, _ in _TEXTS}
     changed = {
         items: [item for item in policy.get(items) or () if item not in kept[items]]

@@ -333,6 +333,33 @@ async def test_a_delegate_who_may_select_it_all_may_write_it(served: Served, rea
     assert OPTION not in (made.get("options") or {})
 
 
+async def test_who_puts_a_text_in_force_needs_what_it_reads(served: Served) -> None:
+    """What an administrator keeps out of force, or for other times, reads for nobody who may not."""
+    await with_delegate(served)
+    _, service = await served.ask("GET", f"{API}/service/name/dev_hive")
+    service["configs"] = {"service.admin.users": "sam"}
+    assert (await served.ask("PUT", f"{API}/service/name/dev_hive", service))[0] == 200
+    ended = [{"endTime": "2019/01/01 00:00:00", "timeZone": "UTC"}]
+    condition = {"type": "_expression", "values": ["true"]}
+    changes: list[dict[str, Any]] = [
+        {"isEnabled": True},
+        {"validitySchedules": []},
+        {"conditions": [condition]},
+    ]
+    for reads, may in (("lab.secret", False), ("lab.open", True)):
+        for when in changes:
+            stored = {**masking(f"(SELECT max(a) FROM {reads})"), "validitySchedules": ended}
+            stored["isEnabled"] = "isEnabled" not in when
+            status, made = await served.ask("POST", f"{API}/policy", stored)
+            assert status == 200, made
+            path = f"{API}/policy/{made['id']}"
+            status, told = await served.ask("PUT", path, {**made, **when}, user="sam")
+            assert (status, "reads `lab.secret`" in str(told)) == ((200, False) if may else (400, True)), told
+            _, now = await served.ask("GET", path)
+            assert list((now.get("options") or {}).get(OPTION, {}).values()) == (["sam"] if may else [])
+            assert (await served.ask("DELETE", path))[0] == 204
+
+
 def texts_of(made: Any) -> list[dict[str, Any]]:
     return [
         item.get("rowFilterInfo") or item.get("dataMaskInfo")
