@@ -987,7 +987,7 @@ REMOVALS = (
         "texts-in-force-anew",
         "who puts a text in force may select what it reads",
         Becomes("_ABOUT"),
-        "admin.ranger.test_access",
+        "admin.ranger.test_obliging",
     ),
     Removal(
         "policy-of-user",

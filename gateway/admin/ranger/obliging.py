@@ -30,6 +30,10 @@ _HARMLESS = frozenset({"description", "policyLabels"})
 """Fields of a policy that an administrator of its resources may change."""
 _ALLOWING = ("policyItems", "allowExceptions")
 """Fields of a policy that deny nothing."""
+_ABOUT = ("service", "zoneName", "resources", "additionalResources", "isEnabled", "policyPriority")
+"""Fields of a policy that say on what resources its items hold, and before which others."""
+_WHEN = ("validitySchedules", "conditions")
+"""Fields of a policy that say when its items hold."""
 _KEPT_BY_US = frozenset({"id", "guid", "version", "createdBy", "createTime", "updatedBy", "updateTime"})
 """Fields of a policy that the store sets, whatever a request body says."""
 
@@ -95,6 +99,13 @@ def takes_back_denial(
         return False
     # RULE (denial-of-others)
     return policy is None or differ(stored, policy, but=() if is_total else _ALLOWING)
+
+
+def holds_alike(stored: Mapping[str, Any], policy: Mapping[str, Any], *, delegated: bool) -> bool:
+    """Whether a policy is for the same resources as the stored one; if somebody changes it who is no
+    administrator of everything, at the same times, too: he puts its texts in force."""
+    fields = (*_ABOUT, *_WHEN) if delegated else _ABOUT  # RULE (texts-in-force-anew)
+    return all(policy.get(key) == stored.get(key) for key in fields)
 
 
 def _wrote(principal: Principal, policy: Mapping[str, Any]) -> bool:

@@ -24,6 +24,7 @@ from gateway.admin.ranger.obliging import (
     OBLIGATIONS,
     author_of,
     differ,
+    holds_alike,
     list_others_affected,
     takes_back_denial,
 )
@@ -46,10 +47,6 @@ _log = structlog.get_logger(__name__)
 
 TAG_TYPE = "tag"
 """The type of services whose policies are on tags."""
-_ABOUT = ("service", "zoneName", "resources", "additionalResources", "isEnabled", "policyPriority")
-"""Fields of a policy that say on what resources its items hold, and before which others."""
-_WHEN = ("validitySchedules", "conditions")
-"""Fields of a policy that say when its items hold."""
 _TEXTS = (
     ("dataMaskPolicyItems", "dataMaskInfo", "valueExpr", "mask"),
     ("rowFilterPolicyItems", "rowFilterInfo", "filterExpr", "filter"),
@@ -346,8 +343,7 @@ def _new_texts(
     """Return the SQL texts of items that are not stored as they are, for the same resources: what each is,
     the text, and where it stands. Somebody else's words on another table, or shown to others, are new; so
     are those that a delegate puts in force at other times."""
-    about = _ABOUT if delegate is None else (*_ABOUT, *_WHEN)  # RULE (texts-in-force-anew)
-    same = stored is not None and all(policy.get(key) == stored.get(key) for key in about)
+    same = stored is not None and holds_alike(stored, policy, delegated=delegate is not None)
     kept = {items: (stored or {}).get(items) or () if same else () for items, _, _, _ in _TEXTS}
     changed = {
         items: [item for item in policy.get(items) or () if item not in kept[items]]

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gateway.admin.ranger.obliging import takes_back_denial
+from gateway.admin.ranger.obliging import holds_alike, takes_back_denial
 from gateway.model.principal import Principal
 from tests.admin.conftest import Served
 from tests.admin.ranger.test_access import API, policy, with_delegate
@@ -294,3 +294,13 @@ async def test_whose_the_texts_are_is_nothing_that_a_body_changes(served: Served
     )
     assert status == 200, told
     assert told["options"] == made["options"]
+
+
+def test_a_delegate_who_changes_when_a_policy_holds_puts_its_texts_in_force() -> None:
+    stored = mask("central")
+    for field in ("validitySchedules", "conditions"):
+        assert holds_alike(stored, {**stored, field: [{}]}, delegated=False)
+        assert not holds_alike(stored, {**stored, field: [{}]}, delegated=True)
+    for delegated in (True, False):
+        assert holds_alike(stored, {**stored, "description": "in other words"}, delegated=delegated)
+        assert not holds_alike(stored, {**stored, "isEnabled": False}, delegated=delegated)
