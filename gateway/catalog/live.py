@@ -94,6 +94,10 @@ It does not raise."""
 _Key = TableName | tuple[str, ...]
 
 
+class LookUpRefused(BackendUnavailable):
+    """Spark answered a look-up with an error that says nothing of what is there."""
+
+
 class LiveCatalog:
     """Spark's tables, looked up when asked for; facts are used for `max_age_s`, then asked for again."""
 
@@ -327,7 +331,13 @@ class LiveCatalog:
         try:
             if name.is_global_view:
                 return await self._describe_global_view(name)
-            table = await self._describe_relation(full_name, name)
+            try:
+                table = await self._describe_relation(full_name, name)
+            except LookUpRefused:
+                # Our session may know a table whose files are gone, and it never forgets what is asked about.
+                if isinstance(await self._rows(f"REFRESH TABLE {full_name}", refusable=True), str):
+                    raise
+                table = await self._describe_relation(full_name, name)
             if _is_kept(table):
                 # What it told is what our own session knew, which can be older than what the user's knows.
                 if isinstance(await self._rows(f"REFRESH TABLE {full_name}", _NO_SUCH_TABLE), str):
@@ -502,7 +512,7 @@ class LiveCatalog:
                     return str(known)
             if refusable:
                 return str(sqlstate or "")
-            raise BackendUnavailable(
+            raise LookUpRefused(
                 f"Spark refused a catalog look-up with SQLSTATE {sqlstate or 'unknown'}"
             ) from refused
 
