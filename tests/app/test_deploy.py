@@ -5,14 +5,13 @@ Charts, alerts and packages are tried by `make deploy-test` (tests/e2e/deploy).
 
 from __future__ import annotations
 
-import io
 import os
 import re
 import shutil
 import stat
+import subprocess
 import sys
 import tempfile
-import traceback
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -21,12 +20,7 @@ import pytest
 import yaml
 
 import gateway
-from gateway.app import (  # before the user is changed: the interpreter may not be his to read
-    exit_codes,
-    site_checks,
-)
-from gateway.cli import main
-from gateway.cli import users as users_command
+from gateway.app import exit_codes, site_checks
 from gateway.settings.loading import load_settings
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -67,38 +61,39 @@ def container() -> Iterator[Path]:
         shutil.rmtree(root)
 
 
+AS_THE_IMAGES_USER = """
+import os, sys
+sys.path.insert(0, sys.argv.pop(1))
+from gateway.app import exit_codes, site_checks  # before the user is changed: not all may be his to read
+from gateway.cli import main, users
+if os.geteuid() == 0:
+    user = int(sys.argv[1])
+    os.setgroups([])
+    os.setgid(user)
+    os.setuid(user)
+os.chdir("/")
+sys.exit(main(sys.argv[2:]))
+"""
+
+
 def as_the_images_user(*arguments: str, config: Path, stdin: str = "") -> tuple[int, str]:
     """Run the entry point as the image does: its user, its environment, in `/`."""
     (named,) = re.findall(r"SLUICE_CONFIG=(\S+)", DOCKERFILE)
     assert named == "/etc/sluice/gateway.yaml"
-    answer = Path(tempfile.mkstemp()[1])
-    answer.chmod(0o666)
-    child = os.fork()
-    if child == 0:
-        code = 99
-        with answer.open("w") as out:
-            try:
-                if os.geteuid() == 0:
-                    os.setgroups([])
-                    os.setgid(USER)
-                    os.setuid(USER)
-                os.chdir("/")
-                os.environ["SLUICE_CONFIG"] = str(config)
-                sys.stdin, sys.stdout, sys.stderr = io.StringIO(stdin), out, out
-                code = main(list(arguments))
-            except BaseException:  # noqa: BLE001 - the child's root: it must not go on as the tests
-                traceback.print_exc(file=out)
-            out.flush()
-        os._exit(code)
-    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-    text = answer.read_text()
-    answer.unlink()
-    return code, text
+    done = subprocess.run(
+        [sys.executable, "-c", AS_THE_IMAGES_USER, str(ROOT), str(USER), *arguments],
+        env={**os.environ, "SLUICE_CONFIG": str(config)},
+        input=stdin,
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        check=False,
+    )
+    return done.returncode, done.stdout
 
 
 def test_the_first_documented_step_adds_a_user(container: Path) -> None:
     (step,) = re.findall(r"^#\s+docker compose run --rm --no-deps gateway (.+)$", COMPOSE_TEXT, re.MULTILINE)
-    assert users_command is not None
     config = container / "etc/sluice/gateway.yaml"
     code, told = as_the_images_user(*step.split(), config=config, stdin="a-long-password\n")
     assert code == 0, told

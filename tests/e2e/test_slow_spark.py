@@ -21,7 +21,6 @@ import pytest
 from pyspark.errors import PySparkException
 
 from gateway.backends.embedded_spark import EmbeddedSpark, EmbeddedSparkOptions
-from gateway.reader.class_archive import find_spark_classes
 from gateway.reader.java_runtime import find_java, find_spark_home, jdk_openings
 from gateway.wire.connect import pb
 from gateway.wire.tcli import TOperationState, TStatusCode
@@ -94,7 +93,6 @@ def slow_spark(session_loop: LoopThread, open_directory: Path, gates: Gates) -> 
             directory=open_directory / "slow-spark",
             java=find_java(),
             spark_home=find_spark_home(),
-            classes=find_spark_classes(find_java(), find_spark_home()),
             java_options=(*jdk_openings(), f"-Dslow.gates={gates.directory}"),
             start_timeout_s=patience(240),
             heap=standing.HEAP,
