@@ -222,12 +222,13 @@ class ThriftService:
 
     async def _close_session(self, caller: Caller, request: calls.TCloseSessionReq, seqid: int) -> Struct:
         handle = _session(request)
-        await self._sessions.close_session(caller.principal, handle)
+        await self._sessions.of(handle).close_session(caller.principal, handle)
         caller.sessions.discard(handle)
         return calls.TCloseSessionResp(status=OK)
 
     async def _get_info(self, caller: Caller, request: calls.TGetInfoReq, seqid: int) -> Struct:
-        await self._sessions.require_session(caller.principal, _session(request))
+        handle = _session(request)
+        await self._sessions.of(handle).require_session(caller.principal, handle)
         value = server_info(
             request.infoType,
             spark_version=self._spark_version,
@@ -239,7 +240,8 @@ class ThriftService:
 
     async def _set_client_info(self, caller: Caller, request: calls.TSetClientInfoReq, seqid: int) -> Struct:
         # Spark does nothing with it but write it to its log.
-        await self._sessions.require_session(caller.principal, _session(request))
+        handle = _session(request)
+        await self._sessions.of(handle).require_session(caller.principal, handle)
         return calls.TSetClientInfoResp(status=OK)
 
     async def _no_tokens(self, caller: Caller, request: Any, seqid: int) -> Struct | None:
@@ -252,9 +254,10 @@ class ThriftService:
         timeout_s = request.queryTimeout or 0
         if timeout_s < 0:
             raise InvalidRequest("the statement's timeout is negative")
-        opened = await self._sessions.execute(
+        handle = _session(request)
+        opened = await self._sessions.of(handle).execute(
             caller.principal,
-            _session(request),
+            handle,
             request.statement,
             run_async=bool(request.runAsync),
             timeout_s=timeout_s,
@@ -262,8 +265,9 @@ class ThriftService:
         return calls.TExecuteStatementResp(status=OK, operationHandle=_operation_handle(opened))
 
     async def _status(self, caller: Caller, request: calls.TGetOperationStatusReq, seqid: int) -> Struct:
-        report = await self._sessions.status(
-            caller.principal, *_operation(request), progress=bool(request.getProgressUpdate)
+        handle, kind = _operation(request)
+        report = await self._sessions.of(handle).status(
+            caller.principal, handle, kind, progress=bool(request.getProgressUpdate)
         )
         reply = calls.TGetOperationStatusResp(
             status=OK, operationState=report.state, hasResultSet=report.has_result_set
@@ -277,12 +281,13 @@ class ThriftService:
         return reply
 
     async def _schema(self, caller: Caller, request: calls.TGetResultSetMetadataReq, seqid: int) -> Struct:
-        schema = await self._sessions.schema(caller.principal, *_operation(request))
+        handle, kind = _operation(request)
+        schema = await self._sessions.of(handle).schema(caller.principal, handle, kind)
         return calls.TGetResultSetMetadataResp(status=OK, schema=_table_schema(schema))
 
     async def _fetch(self, caller: Caller, request: calls.TFetchResultsReq, seqid: int) -> Struct | None:
         handle, kind = _operation(request)
-        batch = await self._sessions.fetch(
+        batch = await self._sessions.of(handle).fetch(
             caller.principal,
             handle,
             kind,
@@ -303,17 +308,20 @@ class ThriftService:
         return calls.TFetchResultsResp(status=OK, hasMoreRows=False, results=rows)
 
     async def _cancel(self, caller: Caller, request: calls.TCancelOperationReq, seqid: int) -> Struct:
-        await self._sessions.cancel(caller.principal, *_operation(request))
+        handle, kind = _operation(request)
+        await self._sessions.of(handle).cancel(caller.principal, handle, kind)
         return calls.TCancelOperationResp(status=OK)
 
     async def _close_operation(self, caller: Caller, request: calls.TCloseOperationReq, seqid: int) -> Struct:
-        await self._sessions.close_operation(caller.principal, *_operation(request))
+        handle, kind = _operation(request)
+        await self._sessions.of(handle).close_operation(caller.principal, handle, kind)
         return calls.TCloseOperationResp(status=OK)
 
     async def _query_id(self, caller: Caller, request: calls.TGetQueryIdReq, seqid: int) -> Struct:
         # By this the record has the statement: `sluice audit show` finds it.
+        handle, kind = _operation(request)
         return calls.TGetQueryIdResp(
-            queryId=await self._sessions.statement_id(caller.principal, *_operation(request))
+            queryId=await self._sessions.of(handle).statement_id(caller.principal, handle, kind)
         )
 
     # -- metadata ----------------------------------------------------------------------------------------
@@ -326,9 +334,10 @@ class ThriftService:
             table=function if function is not None else getattr(request, "tableName", None),
             column=getattr(request, "columnName", None),
         )
-        opened = await self._sessions.metadata(
+        handle = _session(request)
+        opened = await self._sessions.of(handle).metadata(
             caller.principal,
-            _session(request),
+            handle,
             METADATA_CALLS[method],
             method,
             patterns,

@@ -139,6 +139,10 @@ class Sessions(EndpointSessions[bytes, Session]):
         closing.add_done_callback(self._given_up.discard)
         await wait_a_moment(closing)
 
+    def of(self, _handle: Handle) -> Sessions:
+        """Return these; of several Sparks, `RoutedSessions` finds the right ones."""
+        return self
+
     def knows(self, handle: Handle) -> bool:
         """Whether a handle is of a session or an operation here, whoever's."""
         return self._registry.get(handle.guid) is not None or handle.guid in self._operations

@@ -98,7 +98,7 @@ class Running:
         return self.sparks.fleet.get(name)
 
     async def run(self, user: str, handle: Handle, text: str) -> None:
-        await self.sessions.execute(self.principal(user), handle, text, run_async=False)
+        await self.sessions.of(handle).execute(self.principal(user), handle, text, run_async=False)
 
     async def get(self, path: str) -> tuple[int, str]:
         async with aiohttp.ClientSession() as http, http.get(self.admin + path) as answer:
@@ -302,7 +302,7 @@ async def test_discovered_sparks_come_and_go(
         with pytest.raises(BackendUnavailable):
             await here.open(ANN, "pool")
         await here.run(ANN, handle, "SELECT id FROM hr.employee")
-        await here.sessions.close_session(here.principal(ANN), handle)
+        await here.sessions.of(handle).close_session(here.principal(ANN), handle)
         await until(lambda: here.sparks.fleet.get("pool@127.0.0.1") is None, "it is let go")
         await until(lambda: gc.collect() >= 0 and left() is None, "nothing holds what was known of it")
         assert 'backend="pool@127.0.0.1"' not in (await here.get("/metrics"))[1]

@@ -11,7 +11,6 @@ import asyncpg
 import pytest
 
 from gateway.database.gateway_requests import LISTENER, Answering, ask_gateways
-from gateway.database.migrate import migrate
 from gateway.errors import LedgerUnavailable
 from tests.speed import patience
 
@@ -40,14 +39,6 @@ async def until_listening(dsn: str, gateway: str) -> None:
                 await asyncio.sleep(0.01)
     finally:
         await connection.close()
-
-
-@pytest.fixture
-async def dsn(database: str) -> str:
-    connection = await asyncpg.connect(database)
-    await migrate(connection)
-    await connection.close()
-    return database
 
 
 async def test_each_gateway_answers_for_itself(dsn: str) -> None:

@@ -10,7 +10,6 @@ import asyncpg
 import pytest
 
 from gateway.database.login_failures import CountedFailures, LoginFailures
-from gateway.database.migrate import migrate
 from gateway.errors import AuthenticationFailed
 from gateway.frontends.authentication import Authenticator
 from gateway.frontends.guessing import FailedLogins, LoginLimits
@@ -22,14 +21,6 @@ from tests.session.fakes import World
 
 LIMITS = LoginLimits(failures=4, user_failures=6, window_s=60)
 HERE = Client(protocol="thrift", address="192.0.2.1")
-
-
-@pytest.fixture
-async def dsn(database: str) -> str:
-    connection = await asyncpg.connect(database)
-    await migrate(connection)
-    await connection.close()
-    return database
 
 
 class GatewayLogins:

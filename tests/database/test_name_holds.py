@@ -12,7 +12,6 @@ import pytest
 
 from gateway.admin.ranger.store import Store
 from gateway.database import name_holds
-from gateway.database.migrate import migrate
 from gateway.database.name_holds import LISTENER, MAX_NAMES, NameHolds, conflict, limit_names
 from gateway.errors import BackendUnavailable
 from tests.speed import patience
@@ -84,14 +83,6 @@ async def gateway(dsn: str, name: str, *, leaves: bool = True) -> AsyncIterator[
     finally:
         if leaves:
             await names.leave()
-
-
-@pytest.fixture
-async def dsn(database: str) -> str:
-    connection = await asyncpg.connect(database)
-    await migrate(connection)
-    await connection.close()
-    return database
 
 
 async def until_seen(names: NameHolds) -> None:

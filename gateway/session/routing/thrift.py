@@ -3,26 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from gateway.errors import BackendUnavailable
 from gateway.model.principal import Principal
 from gateway.model.statement import Client
-from gateway.session.elsewhere import OperationReport
 from gateway.session.identifiers import Handle
 from gateway.session.lifecycle import Lifecycle
-from gateway.session.metadata import Patterns
-from gateway.session.operation import Batch
-from gateway.session.ports import FrameSink, RelayedFrame
 from gateway.session.recorder import Recorder
 from gateway.session.routing.fleet import Fleet
-from gateway.session.service import Opened, Sessions
+from gateway.session.service import Sessions
 
 DEFAULT_CATALOG_KEY = "spark.sql.defaultCatalog"
 
 
 class RoutedSessions:
-    """What listeners call of `Sessions`, on whichever Spark a session is."""
+    """The sessions of all Sparks: opens them, and finds those that a handle is of."""
 
     def __init__(
         self,
@@ -44,7 +39,8 @@ class RoutedSessions:
     def _all(self) -> list[Sessions]:
         return [one.thrift for one in self._fleet.all() if one.thrift is not None]
 
-    def _of(self, handle: Handle) -> Sessions:
+    def of(self, handle: Handle) -> Sessions:
+        """Return the sessions of the Spark that a session or an operation is on."""
         found = self._all()
         # One that nobody has is told, and recorded, by the first.
         return next((one for one in found if one.knows(handle)), found[0])
@@ -91,72 +87,8 @@ class RoutedSessions:
             return first
         return settings.get(DEFAULT_CATALOG_KEY, self._first_catalog)
 
-    async def close_session(self, principal: Principal, handle: Handle) -> None:
-        await self._of(handle).close_session(principal, handle)
-
     async def close_disconnected(self, handles: Sequence[Handle]) -> None:
         for sessions in self._all():
             own = [handle for handle in handles if sessions.knows(handle)]
             if own:
                 await sessions.close_disconnected(own)
-
-    async def execute(
-        self, principal: Principal, handle: Handle, text: str, *, run_async: bool, timeout_s: int = 0
-    ) -> Opened:
-        return await self._of(handle).execute(
-            principal, handle, text, run_async=run_async, timeout_s=timeout_s
-        )
-
-    async def status(
-        self, principal: Principal, handle: Handle, kind: int = 0, *, progress: bool = False
-    ) -> OperationReport:
-        return await self._of(handle).status(principal, handle, kind, progress=progress)
-
-    async def schema(self, principal: Principal, handle: Handle, kind: int = 0) -> Any:
-        return await self._of(handle).schema(principal, handle, kind)
-
-    async def fetch(
-        self,
-        principal: Principal,
-        handle: Handle,
-        kind: int = 0,
-        *,
-        orientation: int,
-        max_rows: int,
-        fetch_type: int,
-        seqid: int,
-        sink: FrameSink,
-    ) -> RelayedFrame | Batch:
-        return await self._of(handle).fetch(
-            principal,
-            handle,
-            kind,
-            orientation=orientation,
-            max_rows=max_rows,
-            fetch_type=fetch_type,
-            seqid=seqid,
-            sink=sink,
-        )
-
-    async def cancel(self, principal: Principal, handle: Handle, kind: int = 0) -> None:
-        await self._of(handle).cancel(principal, handle, kind)
-
-    async def close_operation(self, principal: Principal, handle: Handle, kind: int = 0) -> None:
-        await self._of(handle).close_operation(principal, handle, kind)
-
-    async def metadata(
-        self,
-        principal: Principal,
-        handle: Handle,
-        kind: int,
-        call: str,
-        patterns: Patterns,
-        types: Sequence[str] | None = None,
-    ) -> Opened:
-        return await self._of(handle).metadata(principal, handle, kind, call, patterns, types)
-
-    async def statement_id(self, principal: Principal, handle: Handle, kind: int) -> str:
-        return await self._of(handle).statement_id(principal, handle, kind)
-
-    async def require_session(self, principal: Principal, handle: Handle) -> None:
-        await self._of(handle).require_session(principal, handle)

@@ -66,15 +66,16 @@ async def test_sessions_are_spread_by_weight_and_stay() -> None:
     handles = [await gateway.open() for _ in range(6)]
     assert gateway.counts == (4, 2)
     for handle in handles:
-        await gateway.sessions.execute(DANA, handle, "TABLE t", run_async=False)
+        await gateway.sessions.of(handle).execute(DANA, handle, "TABLE t", run_async=False)
     assert (len(gateway.a.backend.received), len(gateway.b.backend.received)) == (4, 2)
     (event,) = {e.body["backend"] for e in gateway.b.ledger.of("decided")}
     assert event == "b", "the record says where"
     await gateway.sessions.close_disconnected(handles)
     assert {e.body["backend"] for e in gateway.b.ledger.of("completed")} == {"b"}
     assert gateway.counts == (0, 0)
+    nobodys = new_handle(b"")
     with pytest.raises(InvalidHandle):
-        await gateway.sessions.execute(DANA, new_handle(b""), "TABLE t", run_async=False)
+        await gateway.sessions.of(nobodys).execute(DANA, nobodys, "TABLE t", run_async=False)
 
 
 async def test_the_catalog_of_the_database_counts() -> None:
@@ -89,7 +90,7 @@ async def test_a_handle_of_somebody_else_is_refused_on_each_spark() -> None:
     handles = [await gateway.open(asked=name) for name in ("a", "b")]
     for handle in handles:
         with pytest.raises(InvalidHandle):
-            await gateway.sessions.execute(EVA, handle, "TABLE t", run_async=False)
+            await gateway.sessions.of(handle).execute(EVA, handle, "TABLE t", run_async=False)
     assert [len(one.ledger.of("security")) for one in (gateway.a, gateway.b)] == [1, 1]
 
 
@@ -169,9 +170,9 @@ async def test_who_has_left_a_group_begins_nothing_in_an_open_session() -> None:
     handle = await gateway.open(asked="b")
     left = replace(DANA, groups=frozenset())
     with pytest.raises(BackendNotAllowed):
-        await gateway.sessions.execute(left, handle, "TABLE t", run_async=False)
+        await gateway.sessions.of(handle).execute(left, handle, "TABLE t", run_async=False)
     with pytest.raises(BackendNotAllowed):
-        await gateway.sessions.metadata(left, handle, 3, "GetSchemas", Patterns())
+        await gateway.sessions.of(handle).metadata(left, handle, 3, "GetSchemas", Patterns())
     assert not gateway.b.backend.received
-    await gateway.sessions.close_session(left, handle)
+    await gateway.sessions.of(handle).close_session(left, handle)
     assert gateway.counts == (0, 0)
