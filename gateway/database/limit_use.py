@@ -9,25 +9,13 @@ at most, and only the first one of a user.
 from __future__ import annotations
 
 import asyncio
-import time
 import uuid
 from collections.abc import Mapping
 from typing import Any, NamedTuple, Protocol
 
-import structlog
-
 from gateway.database import asking
-from gateway.database.connections import open_connection, open_pool
-from gateway.database.migrate import migrate
+from gateway.database.shared_counts import ANSWER_S, AWAY_S, SharedCounts
 
-_log = structlog.get_logger(__name__)
-
-ANSWER_S = 1.0
-"""How long a statement waits for PostgreSQL."""
-AWAY_S = 5.0
-"""For how long it is not asked again after it did not answer."""
-CONNECTIONS = 2
-CLEAN_S = 600.0
 KEPT_S = 2 * 86_400
 """For how long it is kept what was used."""
 MAX_KEYS = 2000
@@ -69,21 +57,22 @@ class CountedUse(NamedTuple):
     now_s: float
 
 
-class LimitUse:
+class LimitUse(SharedCounts):
     """The table that gateways count in."""
 
+    application = "sluice-limit-use"
+    trouble = "limit_use_not_shared"
+    clean_s = 600.0
+    retry_s = AWAY_S
+
     def __init__(self, dsn: str) -> None:
-        self._dsn = dsn
+        super().__init__(dsn)
         self._run = uuid.uuid4()
-        self._pool: Any = None
-        self._opening = asyncio.Lock()
-        self._away_until = float("-inf")
-        self._is_told = False
 
     async def exchange(self, mine: Mapping[Any, float]) -> CountedUse | None:
         """Tell what this run has counted, by BudgetKey, and return what others have; None while PostgreSQL is
         away."""
-        if time.monotonic() < self._away_until:
+        if self.is_away:
             return None
         # In one order everywhere: two gateways must not wait for each other's rows.
         keys = sorted(mine)
@@ -94,35 +83,16 @@ class LimitUse:
             for at in range(0, len(keys), MAX_KEYS):
                 now_s = await self._exchange(pool, keys[at : at + MAX_KEYS], mine, others)
         except asking.TROUBLE as error:
-            self._away_until = time.monotonic() + AWAY_S
-            self._tell(error)
+            self._note_away(error)
             return None
         self._is_told = False
         return CountedUse(others, now_s)
 
     async def run(self) -> None:
         """Remove what nobody counts by any more, until cancelled."""
-        while True:
-            try:
-                connection = await open_connection(self._dsn, "sluice-limit-use", command_s=10.0)
-                try:
-                    await migrate(connection)
-                    await connection.execute(
-                        "DELETE FROM sluice.limit_use WHERE start < extract(epoch FROM now()) - $1::bigint",
-                        KEPT_S,
-                    )
-                finally:
-                    connection.terminate()
-            except asking.TROUBLE as error:
-                self._tell(error)
-                await asyncio.sleep(AWAY_S)
-                continue
-            await asyncio.sleep(CLEAN_S)
-
-    def close(self) -> None:
-        """Close the connections."""
-        if self._pool is not None:
-            self._pool.terminate()
+        await self.remove_old(
+            "DELETE FROM sluice.limit_use WHERE start < extract(epoch FROM now()) - $1::bigint", KEPT_S
+        )
 
     async def _exchange(
         self, pool: Any, keys: list[Any], mine: Mapping[Any, float], others: dict[Any, float]
@@ -139,16 +109,3 @@ class LimitUse:
             for row in await connection.fetch(_EXCHANGE, self._run, *columns):
                 others[by_key[row["limit_name"], row["subject"], row["measure"], row["start"]]] = row["used"]
             return float(await connection.fetchval("SELECT extract(epoch FROM clock_timestamp())::float8"))
-
-    async def _connected(self) -> Any:
-        async with self._opening:
-            if self._pool is None:
-                self._pool = await open_pool(
-                    self._dsn, "sluice-limit-use", most=CONNECTIONS, timeout_s=ANSWER_S
-                )
-        return self._pool
-
-    def _tell(self, error: Exception) -> None:
-        if not self._is_told:
-            _log.warning("limit_use_not_shared", error=str(error) or type(error).__name__)
-        self._is_told = True

@@ -8,24 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import time
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
-import structlog
-
 from gateway.database import asking
-from gateway.database.connections import open_connection, open_pool
-from gateway.database.migrate import migrate
+from gateway.database.shared_counts import ANSWER_S, SharedCounts
 
-_log = structlog.get_logger(__name__)
-
-ANSWER_S = 1.0
-"""How long a login waits for PostgreSQL."""
-AWAY_S = 5.0
-"""For how long it is not asked again after it did not answer."""
-CONNECTIONS = 2
-CLEAN_S = 60.0
 _FIND = (
     "SELECT key, blocks, extract(epoch FROM blocked_until - now())::float8 AS blocked_s"
     " FROM sluice.login_failure WHERE key = ANY($1)"
@@ -74,15 +62,12 @@ class FailureLimits(Protocol):
     def of(self, key: str) -> int: ...
 
 
-class LoginFailures:
+class LoginFailures(SharedCounts):
     """The table that gateways count in."""
 
-    def __init__(self, dsn: str) -> None:
-        self._dsn = dsn
-        self._pool: Any = None
-        self._opening = asyncio.Lock()
-        self._away_until = float("-inf")
-        self._is_told = False
+    application = "sluice-login-failures"
+    trouble = "login_failures_not_shared"
+    clean_s = retry_s = 60.0
 
     async def find(self, keys: Sequence[str]) -> Mapping[str, CountedFailures]:
         """Return what is counted of keys; nothing while PostgreSQL is away."""
@@ -103,53 +88,23 @@ class LoginFailures:
 
     async def run(self, longest_s: float) -> None:
         """Remove what nobody counts by any more, until cancelled."""
-        while True:
-            try:
-                connection = await open_connection(self._dsn, "sluice-login-failures", command_s=10.0)
-                try:
-                    await migrate(connection)
-                    await connection.execute(
-                        "DELETE FROM sluice.login_failure"
-                        " WHERE since < now() - make_interval(secs => $1::float8)",
-                        2 * longest_s,
-                    )
-                finally:
-                    connection.terminate()
-            except asking.TROUBLE as error:
-                self._tell(error)
-            await asyncio.sleep(CLEAN_S)
-
-    def close(self) -> None:
-        """Close the connections."""
-        if self._pool is not None:
-            self._pool.terminate()
+        await self.remove_old(
+            "DELETE FROM sluice.login_failure WHERE since < now() - make_interval(secs => $1::float8)",
+            2 * longest_s,
+        )
 
     async def _ask(self, keys: Sequence[str], *asked: Any) -> Mapping[str, CountedFailures]:
-        if time.monotonic() < self._away_until:
+        if self.is_away:
             return {}
         try:
             async with asyncio.timeout(ANSWER_S):
                 rows = await (await self._connected()).fetch(*asked)
         except asking.TROUBLE as error:
-            self._away_until = time.monotonic() + AWAY_S
-            self._tell(error)
+            self._note_away(error)
             return {}
         self._is_told = False
         names = {_hash(one): one for one in keys}
         return {names[row["key"]]: CountedFailures(row["blocks"], row["blocked_s"]) for row in rows}
-
-    async def _connected(self) -> Any:
-        async with self._opening:
-            if self._pool is None:
-                self._pool = await open_pool(
-                    self._dsn, "sluice-login-failures", most=CONNECTIONS, timeout_s=ANSWER_S
-                )
-        return self._pool
-
-    def _tell(self, error: Exception) -> None:
-        if not self._is_told:
-            _log.warning("login_failures_not_shared", error=str(error) or type(error).__name__)
-        self._is_told = True
 
 
 def _hash(key: str) -> bytes:
