@@ -344,6 +344,7 @@ class Gateway:
         if settings.logins.share_failures:
             failures = LoginFailures(dsn)
             self._stack.callback(failures.close)
+            self._stack.callback(self._reloading.guesses.close)
             self._reloading.guesses.shared = failures
             self._background.append(failures.run(self._reloading.guesses.limits.longest_block_s))
         endpoints = await start_endpoints(

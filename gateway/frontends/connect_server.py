@@ -14,7 +14,7 @@ import ssl as ssl_module
 import time
 from collections import OrderedDict
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Iterator
-from contextlib import aclosing, contextmanager
+from contextlib import aclosing, contextmanager, suppress
 from dataclasses import astuple, dataclass, replace
 from typing import Any, Protocol, cast
 
@@ -162,7 +162,7 @@ class ConnectServer:
                 ("grpc.http2.min_ping_interval_without_data_ms", round(limits.ping_interval_s * 1000)),
             ],
         )
-        self._relaying = relay = Relay(self._connection_limiter)
+        self._relaying = relay = Relay(self._connection_limiter, self._record_bad_certificate)
         try:
             server.add_insecure_port(f"unix:{relay.path}")
         except RuntimeError:
@@ -277,6 +277,13 @@ class ConnectServer:
         if shown is None:
             raise AuthenticationFailed(f"no token in the request; {HOW}")
         return shown
+
+    async def _record_bad_certificate(self, address: str, fault: str) -> None:
+        """Record one that TLS has found; calls on its connection are the same attempt."""
+        with suppress(AuthenticationFailed):
+            await self._login(
+                UnreadableLogin(fault, "CERTIFICATE"), Client(protocol="connect", address=address)
+            )
 
     async def _login(self, shown: Credentials, client: Client) -> Principal:
         # INVARIANT (identity): the principal comes from here, whatever a message says about its user.

@@ -42,6 +42,7 @@ ACCEPTED_AT_ONCE = 64
 """Then it is others' turn on the loop."""
 PAUSE_S = 0.1
 """How long nothing is accepted when the system has no descriptor at all."""
+NO_CERTIFICATE = "the client has shown no certificate, which this listener requires"
 LOG_EVERY_S = 10.0
 """How often one kind of refusal is logged; all are counted."""
 
@@ -434,11 +435,10 @@ class ConnectionLimiter:
             handed_over = True
         except NotProxied:
             self._refuse("proxy header")
-        except ssl_module.SSLCertVerificationError as fault:
-            if self._record_bad_certificate is not None:  # RULE (bad-certificate-recorded)
-                await self._record_bad_certificate(place.address, f"the certificate: {fault.verify_message}")
-        except (OSError, TimeoutError):
-            pass  # ssl's errors are OSErrors: it did not shake hands
+        except (OSError, TimeoutError) as fault:  # ssl's errors are OSErrors: it did not shake hands
+            why = describe_bad_certificate(fault)
+            if why and self._record_bad_certificate is not None:  # RULE (bad-certificate-recorded)
+                await self._record_bad_certificate(place.address, why)
         finally:
             place.sock = place.task = None
             if not handed_over:
@@ -498,6 +498,14 @@ class ConnectionLimiter:
             self._reported_at[why] = now
             count = self._unreported.pop(why)
             _log.warning("connections_refused", listener=self._listener, reason=why, count=count)
+
+
+def describe_bad_certificate(fault: Exception) -> str:
+    """Return what TLS has against a client's certificate, or that there is none; empty for another fault."""
+    if isinstance(fault, ssl_module.SSLCertVerificationError):
+        return f"the certificate: {fault.verify_message}"
+    has_none = getattr(fault, "reason", None) == "PEER_DID_NOT_RETURN_A_CERTIFICATE"
+    return NO_CERTIFICATE if has_none else ""
 
 
 def address_of(peer: Any) -> str:
