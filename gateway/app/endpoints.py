@@ -318,14 +318,14 @@ def _checks(parts: GatewayParts) -> Mapping[str, Check]:
     async def record() -> str | None:
         return parts.ledger.metrics().failure or None
 
-    async def confirmed() -> str | None:
+    async def report_unconfirmed() -> str | None:
         return parts.rules.stale()
 
     async def readable() -> str | None:
         return parts.users.stale()
 
     checks = {"parser": parser, **parts.sparks.checks(), "ledger": record}
-    return {**checks, "policies_confirmed": confirmed, "users_readable": readable}
+    return {**checks, "policies_confirmed": report_unconfirmed, "users_readable": readable}
 
 
 def _notes(parts: GatewayParts) -> Mapping[str, Check]:
@@ -345,7 +345,7 @@ def _notes(parts: GatewayParts) -> Mapping[str, Check]:
             [one for source in parts.rules.sources() for one in source.files], most_s
         )
 
-    async def closed() -> str | None:
+    async def report_closed() -> str | None:
         return describe_closed(one for source in parts.rules.sources() for one in source.closed)
 
     async def user_file() -> str | None:
@@ -359,22 +359,22 @@ def _notes(parts: GatewayParts) -> Mapping[str, Check]:
     async def logins() -> str | None:
         return parts.logins.chain.report()
 
-    async def shipped() -> str | None:
+    async def report_shipping() -> str | None:
         return parts.ledger.metrics().trouble or None
 
-    async def followed() -> str | None:
+    async def report_lineage() -> str | None:
         return trouble(lineage.metrics) if lineage is not None else None
 
     notes = {
         "policies": policies,
-        "policies_closed": closed,
+        "policies_closed": report_closed,
         "policy_files": files,
         "users": user_file,
-        "record": shipped,
+        "record": report_shipping,
         "logins": logins,
         **parts.notes,
     }
-    return notes if lineage is None else {**notes, "lineage": followed}
+    return notes if lineage is None else {**notes, "lineage": report_lineage}
 
 
 def _apis(parts: GatewayParts) -> Mapping[str, Callable[[], web.Application]]:

@@ -179,11 +179,11 @@ class Sparks:
                     found.setdefault(store, one.places)
             return list(found.values())
 
-        def missing() -> list[str]:
+        def list_missing() -> list[str]:
             reached = {one.entry.facts.metastore for one in self.parts.values()} | {metastore}
             return [one for one in self._list_metastores() if one not in reached]
 
-        return PlacesOfSparks(own, others, missing)
+        return PlacesOfSparks(own, others, list_missing)
 
     def _list_metastores(self) -> set[str]:
         return {self.settings.metastore_of(name) for name in self.settings.all_backends}
