@@ -258,7 +258,7 @@ class SparkConnectBackend:
                 settings = await asked.settings()
                 return SparkConfiguration(version=await asked.version(), settings=settings, parsers=())
         except (TimeoutError, RpcError) as error:
-            raise self._unanswered(error) from None
+            raise self._explain_no_answer(error) from None
 
     async def read_initial_settings(self) -> Mapping[str, str]:
         """Return what is set in a new session that was told nothing. Raises BackendUnavailable."""
@@ -267,7 +267,7 @@ class SparkConnectBackend:
             async with asyncio.timeout(self._options.connect_timeout_s):
                 settings = await _AskedSession(self, session, PROBE_USER, "").settings()
         except (TimeoutError, RpcError) as error:
-            raise self._unanswered(error) from None
+            raise self._explain_no_answer(error) from None
         await self._release(session)
         return settings
 
@@ -288,7 +288,7 @@ class SparkConnectBackend:
                     _, configuration, _ = await self._open_session(PROBE_SESSION, PROBE_USER, "")
                 return configuration
         except (TimeoutError, RpcError) as error:
-            raise self._unanswered(error) from None
+            raise self._explain_no_answer(error) from None
 
     async def ready(self) -> SparkConfiguration:
         """Return how Spark is configured, if it answers what it has to ask its metastore for. Raises as
@@ -304,10 +304,10 @@ class SparkConnectBackend:
                 async for _ in answers:
                     pass
         except RpcError as error:
-            raise self._unanswered(error) from None
+            raise self._explain_no_answer(error) from None
         return configuration
 
-    def _unanswered(self, error: TimeoutError | RpcError) -> BackendUnavailable:
+    def _explain_no_answer(self, error: TimeoutError | RpcError) -> BackendUnavailable:
         """Return why a question of the gateway's own has no answer."""
         if isinstance(error, RpcError):
             # Its words may quote the settings that it was told of catalogs.
