@@ -101,7 +101,7 @@ class LoginFailures(SharedCounts):
             return {}
         try:
             async with asyncio.timeout(ANSWER_S):
-                rows = await (await self._connected()).fetch(*asked)
+                rows = await (await self._connect()).fetch(*asked)
         except asking.TROUBLE as error:
             self._note_away(error)
             return {}
