@@ -408,13 +408,13 @@ class ConnectionLimiter:
         place.due(max(0.0, place.since + self.limits.login_s - loop.time()))
         place.task = loop.create_task(self._hand_over(place, sock))
 
-        def ended(_: object) -> None:
+        def close_unstarted(_: object) -> None:
             if place.sock is not None:  # it was cancelled before its first step
                 place.sock.close()
                 place.sock = None
                 place.leave()
 
-        place.task.add_done_callback(ended)
+        place.task.add_done_callback(close_unstarted)
 
     async def _hand_over(self, place: Stranger, sock: socket.socket) -> None:
         make = self._make

@@ -55,7 +55,7 @@ class KnownUsers:
                     return LoginOutcome(diagnosis=told, principal=principal, is_remembered=is_old)
                 unlisted = False
             except LdapUnavailable as fault:
-                if (known := self._known(user, self._grace_s)) is not None:
+                if (known := self._find_recent(user, self._grace_s)) is not None:
                     told = "accepts the login, as before"
                     return LoginOutcome(diagnosis=told, principal=known, is_remembered=True, is_away=True)
                 told = f"not available: {fault}"
@@ -73,7 +73,7 @@ class KnownUsers:
 
     async def _ask(self, directory: LdapDirectory, user: str) -> tuple[Principal, bool]:
         """Return who a user is, and whether that was asked before."""
-        if (known := self._known(user, directory.rules.remember_s)) is not None:
+        if (known := self._find_recent(user, directory.rules.remember_s)) is not None:
             return known, True
         try:
             principal = await directory.find(user)
@@ -86,7 +86,7 @@ class KnownUsers:
             self._found.popitem(last=False)
         return principal, False
 
-    def _known(self, user: str, within_s: float) -> Principal | None:
+    def _find_recent(self, user: str, within_s: float) -> Principal | None:
         """Return what the directory said of a user within that time."""
         known, at = self._found.get(user, (None, float("-inf")))
         return known if self._clock() - at < within_s else None
