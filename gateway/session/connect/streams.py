@@ -156,7 +156,7 @@ class Streams:
                 raise
             else:
                 self._endings.give_up(operation)
-            await self._endings.conclude(operation, _ending_of(operation), fault)
+            await self._endings.conclude(operation, _find_ending(operation), fault)
             raise
         finally:
             if operation.reattachable and not operation.between_runs:
@@ -251,7 +251,7 @@ class Streams:
         except (SluiceError, UnknownShape, ProtobufError) as error:
             fault = error if isinstance(error, SluiceError) else self._unreadable(operation, error)
             await self._endings.stop_in_spark(operation)
-            await self._endings.conclude(operation, _ending_of(operation), fault)
+            await self._endings.conclude(operation, _find_ending(operation), fault)
         except asyncio.CancelledError:
             fault = (
                 operation.over
@@ -542,7 +542,7 @@ class _ResponseReader:
             self._operation.session.require_open()
 
 
-def _ending_of(operation: ConnectOperation) -> Event:
+def _find_ending(operation: ConnectOperation) -> Event:
     """Return how an operation ends that ends here by an error of ours."""
     return Event.CANCEL if operation.over is not None else Event.FAIL
 
