@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from pathlib import Path
 from typing import Annotated, Any, Literal
-from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field, field_validator, model_validator
 
@@ -34,6 +33,7 @@ from gateway.settings.section import (
     Secret,
     Section,
     VaultSettings,
+    require_http_url,
 )
 from gateway.settings.tracing import TracingSettings
 
@@ -163,12 +163,8 @@ class RangerAdminSettings(Section):
     @model_validator(mode="after")
     def _fits_together(self) -> RangerAdminSettings:
         for url in self.urls:
-            parts = urlsplit(url)
-            usual = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
-            if not usual or parts.query or parts.fragment:
-                raise ValueError(f"`{url}` is not an address such as `https://ranger.internal:6182`")
-            if parts.username is not None:
-                raise ValueError("user and password have their own keys; leave them out of `urls`")
+            login = "`user` and `password`"
+            require_http_url(url, "https://ranger.internal:6182", login=login, is_base=True)
         if (self.password is None) != (self.user is None):
             raise ValueError("set both `user` and `password`")
         if self.user is not None and ":" in self.user:

@@ -155,6 +155,24 @@ class VaultSettings(Section):
         )
 
 
+def require_http_url(
+    written: str, example: str, *, login: str, ca_file: Path | None = None, is_base: bool = False
+) -> None:
+    """Raise ValueError for what is no address of HTTP such as the example, has a login, for which `login` names
+    the place, or has authorities for a certificate that nobody shows. `is_base`: paths are added."""
+    try:
+        parts = urlsplit(written)
+        is_address = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        is_address = False
+    if not is_address or (is_base and (parts.query or parts.fragment)):
+        raise ValueError(f"`{written}` is not an address such as `{example}`")
+    if parts.username is not None:
+        raise ValueError(f"remove the login from the address; use {login}")
+    if ca_file is not None and parts.scheme != "https":
+        raise ValueError("`ca_file` needs an `https` address")
+
+
 def require_safe_url(name: str, written: str) -> None:
     """Raise ValueError for an address where secrets would cross a network in the clear."""
     url = urlsplit(written)
