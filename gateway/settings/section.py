@@ -158,8 +158,8 @@ class VaultSettings(Section):
 def require_http_url(
     written: str, example: str, *, login: str, ca_file: Path | None = None, is_base: bool = False
 ) -> None:
-    """Raise ValueError for what is no address of HTTP such as the example, has a login, for which `login` names
-    the place, or has authorities for a certificate that nobody shows. `is_base`: paths are added."""
+    """Raise ValueError for what is no address of HTTP such as the example, has a login, for which `login`
+    names the place, or has authorities for a certificate that nobody shows. `is_base`: paths are added."""
     try:
         parts = urlsplit(written)
         is_address = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
