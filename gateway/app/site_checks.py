@@ -305,14 +305,11 @@ class _Site:
     # -- directories and packages ----------------------------------------------------------------------------
 
     def _directories(self) -> None:
-        for at, shared in find_shared_directories(self._list_made_directories()):
-            self._diagnostics.add(at, shared)
-        try:
-            tempfile.gettempdir()
-        except FileNotFoundError:
-            self._elsewhere.append(
-                "there is no directory for temporary files; create `/tmp`, or set `TMPDIR`"
-            )
+        self._read_directories()
+        self._made_directories()
+        self._spool(self._settings.ledger.directory)
+
+    def _read_directories(self) -> None:
         for index, path in enumerate(self._settings.policies.paths):
             at = ("policies", "paths", index)
             if path.is_dir() and self._try(at, partial(rule_files, [path], RULE_PATTERNS)) == []:
@@ -324,24 +321,33 @@ class _Site:
                     ("files", name, "root"),
                     f"`{source.root}` is not a directory on this machine, where the gateway checks for links",
                 )
+
+    def _made_directories(self) -> None:
+        for at, shared in find_shared_directories(self._list_made_directories()):
+            self._diagnostics.add(at, shared)
+        try:
+            tempfile.gettempdir()
+        except FileNotFoundError:
+            self._elsewhere.append(
+                "there is no directory for temporary files; create `/tmp`, or set `TMPDIR`"
+            )
         for at, directory in self._list_made_directories():
             if (fault := unwritable(directory)) is not None:
                 self._diagnostics.add(at, fault)
         openlineage = self._settings.lineage.openlineage
         if openlineage.transport == "file" and (fault := unwritable_file(openlineage.file)) is not None:
             self._diagnostics.add(("lineage", "openlineage", "file"), fault)
-        spool = self._settings.ledger.directory
+
+    def _spool(self, spool: Path) -> None:
+        at = ("ledger", "directory")
         if (fault := unwritable_file(spool / LOCK)) is not None:
-            self._diagnostics.add(("ledger", "directory"), fault)
+            self._diagnostics.add(at, fault)
         for above in Path(os.path.realpath(spool)).parents:
             if gateway_runs(above):
-                self._diagnostics.add(
-                    ("ledger", "directory"), f"`{spool}` is within the spool of a running gateway, `{above}`"
-                )
+                self._diagnostics.add(at, f"`{spool}` is within the spool of a running gateway, `{above}`")
         if (left := free_bytes(spool)) is not None and left < MIN_FREE_BYTES:
             self._diagnostics.add(
-                ("ledger", "directory"),
-                f"the disk of `{spool}` has {left // 2**20} MiB left: statements stop when it is full",
+                at, f"the disk of `{spool}` has {left // 2**20} MiB left: statements stop when it is full"
             )
         if (size := disk_bytes(spool)) is not None and size < self._settings.ledger.spool_bytes:
             self._diagnostics.warn(
@@ -351,8 +357,7 @@ class _Site:
             )
         if spool.is_dir() and (mode := stat.S_IMODE(spool.stat().st_mode)) & (stat.S_IWGRP | stat.S_IWOTH):
             self._diagnostics.warn(
-                ("ledger", "directory"),
-                f"`{spool}` is writable by other users (mode {mode:04o}): run `chmod 700`",
+                at, f"`{spool}` is writable by other users (mode {mode:04o}): run `chmod 700`"
             )
 
     def _jobs(self) -> None:
