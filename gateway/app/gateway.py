@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import fcntl
-from collections.abc import Callable, Coroutine, Iterator, Mapping
-from contextlib import AsyncExitStack, contextmanager
+from collections.abc import Callable, Coroutine, Mapping
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -19,11 +18,7 @@ from gateway.app.certificates import Certificates
 from gateway.app.database_checks import ask_database
 from gateway.app.descriptors import raise_limit
 from gateway.app.endpoints import Address, GatewayParts, start_endpoints
-from gateway.app.explaining import (
-    make_catalog,
-    make_reader,
-    make_upstream,
-)
+from gateway.app.explaining import make_catalog, make_reader, make_upstream
 from gateway.app.files import dataset_owners, make_listening, make_places, make_promotion, make_refreshing
 from gateway.app.gateway_requests import GatewayRequests, HandleOwners
 from gateway.app.jobs_metrics import JobStates
@@ -37,7 +32,7 @@ from gateway.app.probes import Probes, start_probes
 from gateway.app.record_forwarding import ForwardCollector, make_forwarders, report_forwarding
 from gateway.app.reloading import Reloading
 from gateway.app.rules import PolicyRegistry
-from gateway.app.site_checks import LOCK, check_site
+from gateway.app.site_checks import check_site, only_one
 from gateway.app.sparks import START_S, Sparks, make_parts
 from gateway.app.state_metrics import (
     StateCollector,
@@ -48,6 +43,7 @@ from gateway.app.state_metrics import (
 )
 from gateway.app.tag_propagation import Accepted, TagPropagation, build_accepted_source
 from gateway.app.unmatched import UnmatchedPolicies
+from gateway.app.upstream import Upstream
 from gateway.app.versions import versions
 from gateway.audit.forwarding import Forwarder
 from gateway.audit.ledger import FileLedger, LedgerOptions
@@ -59,6 +55,7 @@ from gateway.database.gateway_requests import Answering
 from gateway.database.limit_use import LimitUse
 from gateway.database.login_failures import LoginFailures
 from gateway.errors import BackendMismatch, BackendUnavailable, Faults, SluiceError, members_of
+from gateway.files.refreshing import Refreshing
 from gateway.frontends.identities import Identities
 from gateway.frontends.user_file import UserFile
 from gateway.lineage.following import Follower
@@ -80,6 +77,7 @@ from gateway.session.metrics import Metrics
 from gateway.session.open_sessions import OpenSessions
 from gateway.settings.backends import BackendSettings
 from gateway.settings.models import SessionSettings, Settings
+from gateway.sources.metalakes import Metalakes
 
 if TYPE_CHECKING:
     from gateway.backends.embedded_spark import EmbeddedSpark
@@ -177,12 +175,7 @@ class Gateway:
         settings = self._settings
         if self._probes is not None:
             self._stack.push_async_callback(self._probes.admin.close)
-        # What a person may have done wrongly is looked at before anything is started.
-        site = check_site(settings, self._config, starting=True, probed=self._probes is not None)
-        for warning in site.warnings:
-            log.warning("site", warning=warning)
-        if site.faults:
-            raise Faults(list(site.faults))
+        self._require_site()
         open_sessions = self._open_sessions
         users = UserFile(
             settings.users.file,
@@ -196,14 +189,7 @@ class Gateway:
         refresh = make_identity_refresh(settings, lambda: users.users, identities, logins, open_sessions)
         if (few := raise_limit(settings)) is not None:
             self._progress(few)
-        if self._probes is None:
-            try:
-                self._probes = await start_probes(settings, self.metrics)
-            except OSError as error:
-                raise Faults([f"cannot listen for operators: {reason_of(error)}"]) from None
-            self._stack.push_async_callback(self._probes.admin.close)
-        if self._lifecycle.stopping:
-            self._stop_taking()
+        await self._open_probes()
         self._stack.enter_context(only_one(settings.ledger.directory))
         reader, dsn, embedded = await run_together(
             self._start_reader(), self._start_postgres(), self._start_embedded_sparks()
@@ -215,22 +201,7 @@ class Gateway:
         self._stack.push_async_callback(metalakes.close)
         propagation = TagPropagation(settings.tag_propagation, dsn, lambda: rules.current)
         unmatched = UnmatchedPolicies(lambda: rules.current)
-
-        def policies_changed(policies: PolicySet) -> None:
-            self.metrics.policy_version.set(policies.version)
-            unmatched.policies_changed()
-
-        rules = PolicyRegistry(
-            settings.policies,
-            reader,
-            accepted=build_accepted_source(settings, accepted),
-            on_change=policies_changed,
-            speaking=metalakes.services,
-            closed=build_closing_part(settings.file_sources()),
-        )
-        self._stack.push_async_callback(rules.close)
-        await rules.start()
-        self.metrics.registry.register(StateCollector(lambda: source_gauges(rules.sources())))
+        rules = await self._start_rules(reader, accepted, metalakes, unmatched)
         sparks = Sparks(
             settings=settings,
             limits=partial(session_limits, settings.sessions),
@@ -251,14 +222,7 @@ class Gateway:
         stack.push_async_callback(in_time, upstream.close)
         queries = upstream.queries()
         stack.push_async_callback(in_time, queries.close)
-        try:
-            spark_version = (await upstream.ask()).version
-        except BackendMismatch:
-            # The log and `/readyz` say why. Nothing runs before Spark is another: every session asks anew.
-            spark_version = reader.spark_version
-            self._progress(
-                "Spark may parse statements differently from the gateway: every statement is refused"
-            )
+        spark_version = await self._ask_version(upstream, reader)
         await metalakes.start(rules.replace_part, upstream.own_catalogs)
         self.metrics.registry.register(StateCollector(lambda: metalake_gauges(metalakes.states())))
         owners = dataset_owners(settings, dsn, metalakes.owner, lambda user: users.principals.get(user))
@@ -318,10 +282,7 @@ class Gateway:
             self._reloading.fleet = sparks.fleet
             await sparks.try_pending(START_S)
         self._background.append(make_listening(settings, catalog, dsn).run())
-        refreshing = make_refreshing(settings, queries, catalog, dsn)
-        if refreshing is not None:
-            self.metrics.registry.register(StateCollector(partial(dataset_gauges, refreshing)))
-            self._background.append(refreshing.run())
+        self._refresh_datasets(make_refreshing(settings, queries, catalog, dsn))
         lineage = await self._start_lineage(dsn, reader, catalog, ledger)
 
         async def judge(text: str, principal: Principal) -> Verdict:
@@ -341,12 +302,7 @@ class Gateway:
             notes["tags"] = propagation.report_trouble
         if sparks.fleet.several:
             notes["backends"] = sparks.report_trouble
-        if settings.logins.share_failures:
-            failures = LoginFailures(dsn)
-            self._stack.callback(failures.close)
-            self._stack.callback(self._reloading.guesses.close)
-            self._reloading.guesses.shared = failures
-            self._background.append(failures.run(self._reloading.guesses.limits.longest_block_s))
+        self._share_login_failures(dsn)
         endpoints = await start_endpoints(
             GatewayParts(
                 settings=settings,
@@ -388,12 +344,7 @@ class Gateway:
         ]
         if settings.tag_propagation.enabled:
             self._background.append(propagation.run())
-        if settings.jobs.schedule and self._config is not None:
-            from gateway.app.jobs import keep_running  # optional: it brings all jobs along
-
-            states = JobStates({})
-            self.metrics.registry.register(states)
-            self._background.append(keep_running(settings.jobs, dsn, self._config, states=states))
+        self._schedule_jobs(dsn)
         self._addresses = Addresses(
             endpoints=endpoints,
             spark_host=upstream.host,
@@ -413,6 +364,24 @@ class Gateway:
             self._open_sessions.begin_closing()
             await asyncio.sleep(LAST_ANSWERS_S)
         await self._stack.aclose()
+
+    def _require_site(self) -> None:
+        """Look at what a person may have done wrongly before anything is started. Raises Faults."""
+        site = check_site(self._settings, self._config, starting=True, probed=self._probes is not None)
+        for warning in site.warnings:
+            log.warning("site", warning=warning)
+        if site.faults:
+            raise Faults(list(site.faults))
+
+    async def _open_probes(self) -> None:
+        if self._probes is None:
+            try:
+                self._probes = await start_probes(self._settings, self.metrics)
+            except OSError as error:
+                raise Faults([f"cannot listen for operators: {reason_of(error)}"]) from None
+            self._stack.push_async_callback(self._probes.admin.close)
+        if self._lifecycle.stopping:
+            self._stop_taking()
 
     # -- the parts that stand beside the gateway -------------------------------------------------------------
 
@@ -457,6 +426,57 @@ class Gateway:
         return found
 
     # -- the parts of the gateway ----------------------------------------------------------------------------
+
+    async def _start_rules(
+        self, reader: ReaderPool, accepted: Accepted, metalakes: Metalakes, unmatched: UnmatchedPolicies
+    ) -> PolicyRegistry:
+        def follow_policies(policies: PolicySet) -> None:
+            self.metrics.policy_version.set(policies.version)
+            unmatched.policies_changed()
+
+        rules = PolicyRegistry(
+            self._settings.policies,
+            reader,
+            accepted=build_accepted_source(self._settings, accepted),
+            on_change=follow_policies,
+            speaking=metalakes.services,
+            closed=build_closing_part(self._settings.file_sources()),
+        )
+        self._stack.push_async_callback(rules.close)
+        await rules.start()
+        self.metrics.registry.register(StateCollector(lambda: source_gauges(rules.sources())))
+        return rules
+
+    async def _ask_version(self, upstream: Upstream, reader: ReaderPool) -> str:
+        try:
+            return (await upstream.ask()).version
+        except BackendMismatch:
+            # The log and `/readyz` say why. Nothing runs before Spark is another: every session asks anew.
+            self._progress(
+                "Spark may parse statements differently from the gateway: every statement is refused"
+            )
+            return reader.spark_version
+
+    def _refresh_datasets(self, refreshing: Refreshing | None) -> None:
+        if refreshing is not None:
+            self.metrics.registry.register(StateCollector(partial(dataset_gauges, refreshing)))
+            self._background.append(refreshing.run())
+
+    def _share_login_failures(self, dsn: str) -> None:
+        if self._settings.logins.share_failures:
+            guesses, failures = self._reloading.guesses, LoginFailures(dsn)
+            self._stack.callback(failures.close)
+            self._stack.callback(guesses.close)
+            guesses.shared = failures
+            self._background.append(failures.run(guesses.limits.longest_block_s))
+
+    def _schedule_jobs(self, dsn: str) -> None:
+        if self._settings.jobs.schedule and self._config is not None:
+            from gateway.app.jobs import keep_running  # optional: it brings all jobs along
+
+            states = JobStates({})
+            self.metrics.registry.register(states)
+            self._background.append(keep_running(self._settings.jobs, dsn, self._config, states=states))
 
     def _start_tracer(self, gateway: str) -> Tracer | None:
         settings = self._settings.tracing
@@ -533,21 +553,6 @@ def session_limits(settings: SessionSettings, backend: BackendSettings) -> Sessi
         statements_waiting=backend.waiting,
         spark_wait_s=backend.wait_s,
     )
-
-
-@contextmanager
-def only_one(directory: Path) -> Iterator[None]:
-    """Hold the directory for this process. Raises Faults when another gateway has it.
-
-    Without this a second gateway would take over the first one's PostgreSQL, fail later, and stop it.
-    """
-    directory.mkdir(parents=True, exist_ok=True, mode=0o700)
-    with (directory / LOCK).open("a+") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise Faults([f"another gateway already uses `{directory}`"]) from None
-        yield
 
 
 async def _while_it_lives(spark: EmbeddedSpark) -> None:

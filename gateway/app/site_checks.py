@@ -11,6 +11,7 @@ import stat
 import tempfile
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
@@ -487,6 +488,21 @@ class _Site:
             for fault in error.faults:
                 self._diagnostics.add(at, fault)
             return None
+
+
+@contextmanager
+def only_one(directory: Path) -> Iterator[None]:
+    """Hold the directory for this process. Raises Faults when another gateway has it.
+
+    Without this a second gateway would take over the first one's PostgreSQL, fail later, and stop it.
+    """
+    directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+    with (directory / LOCK).open("a+") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise Faults([f"another gateway already uses `{directory}`"]) from None
+        yield
 
 
 def gateway_runs(directory: Path) -> bool:
