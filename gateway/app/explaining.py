@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from gateway.app.accepted_tags import load_cached_tags
 from gateway.app.catalogs import SparkCatalogs, make_catalogs
+from gateway.app.current_policies import CurrentPolicies, FixedPeople
 from gateway.app.metalakes import metalakes_of
 from gateway.app.procedures import load_shipped_procedures
 from gateway.app.rules import PolicyRegistry
@@ -35,7 +36,6 @@ from gateway.model.spark_minors import PLANS, Minor, UnsupportedSpark, find_supp
 from gateway.model.statement import Client, SessionContext, Statement, Verdict
 from gateway.model.table_formats import LISTED_EXTENSIONS, formats_of
 from gateway.pipeline import Rules, judge
-from gateway.policy.engine import engine_for
 from gateway.policy.parts import build_closing_part
 from gateway.policy.reserved import ReservedPlace, parse_reserved_place
 from gateway.reader.extension_jars import find_extension_jars
@@ -363,11 +363,8 @@ async def verdicts_without_sessions(
                 yield Verdicts(
                     VerdictInputs(
                         judge=make_judge(settings, reader),
-                        policies=lambda: rules.current,
-                        authority=engine_for,
+                        policies=CurrentPolicies(rules, FixedPeople(principals)),
                         catalog=catalog,
-                        stale=rules.stale,
-                        principals=lambda: principals,
                     )
                 )
 

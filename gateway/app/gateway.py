@@ -15,6 +15,7 @@ import structlog
 from gateway.admin.listener import Check
 from gateway.app.catalogs import first_context, make_catalogs
 from gateway.app.certificates import Certificates
+from gateway.app.current_policies import CurrentPolicies
 from gateway.app.database_checks import ask_database
 from gateway.app.descriptors import raise_limit
 from gateway.app.endpoints import Address, GatewayParts, start_endpoints
@@ -65,7 +66,6 @@ from gateway.model.principal import Principal
 from gateway.model.spark_minors import minor_of
 from gateway.model.statement import Client, SessionContext, Statement, Verdict
 from gateway.model.tracing import Tracer
-from gateway.policy.engine import engine_for
 from gateway.policy.limits import limits_of
 from gateway.policy.parts import build_closing_part
 from gateway.reader.pool import ReaderPool
@@ -237,8 +237,7 @@ class Gateway:
         self._background += [uses.run(), budgets.run()]
         dependencies = Dependencies(
             judge=sparks.make_judge(alone, reader),
-            policies=lambda: rules.current,
-            authority=engine_for,
+            policies=CurrentPolicies(rules, identities, users),
             catalog=catalog,
             locks=sparks.locks_of(main, catalog, limits),
             ledger=ledger,
@@ -253,8 +252,6 @@ class Gateway:
             metrics=self.metrics,
             limits=limits,
             budgets=budgets,
-            stale=lambda: rules.stale() or users.stale(),
-            principals=lambda: identities.principals,
             lineage_input=lineage_input(settings.lineage),
             first_context=first_context(settings),
             secrets=catalogs.secrets(),

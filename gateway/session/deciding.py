@@ -195,9 +195,8 @@ class Deciding(Generic[S, E]):
         forbids it."""
         with traced("judge") as span:
             verdict = await self._freshness.judge_with_fresh_tables(session, statement, client)
-            verdict = self._verdicts.without_streams(  # RULE (stream-of-walked-files)
-                verdict, session.collect_dependencies
-            )
+            if isinstance(verdict, Cleared):  # RULE (stream-of-walked-files)
+                verdict = self._verdicts.without_streams(verdict, session.collect_dependencies(verdict))
             verdict = await self._endpoint.restrict(session, verdict, client)
             if span is not None:
                 span.note(verdict=verdict.code if isinstance(verdict, Refused) else "cleared")

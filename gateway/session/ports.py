@@ -28,6 +28,7 @@ from gateway.model.context import NO_CONTEXT, AccessContext
 from gateway.model.decision import Decision
 from gateway.model.files import NotPromoted
 from gateway.model.limits import AppliedLimit, Limit
+from gateway.model.policy import PolicySet
 from gateway.model.principal import Principal
 from gateway.model.resource import AccessRequest, Resource
 from gateway.model.snapshot import Snapshot
@@ -387,6 +388,18 @@ class TablePlaces(Protocol):
         ...
 
 
+class UserRights(Protocol):
+    """What one user may do, by the policies of one instant."""
+
+    def decide(self, resource: Resource, access: str) -> Decision:
+        """Say whether he may, and why."""
+        ...
+
+    def guards_escaped(self, new: Resource, old: Resource, *, beginning: bool = False) -> bool:
+        """See `Authority.guards_escaped`."""
+        ...
+
+
 class Promotion(Protocol):
     """Files that become tables when they are first named."""
 
@@ -411,13 +424,12 @@ class Promotion(Protocol):
         self,
         name: TableName,
         principal: Principal,
-        decide: Callable[[Resource, str], Decision],
-        escaped: Callable[..., bool],
+        rights: UserRights,
         *,
         asked: bool = False,
     ) -> NotPromoted | None:
         """Make a table of files that are there, or say why that may not be. None: the name may be looked up
-        again. `decide`, and the Authority's `guards_escaped`, are asked before anything is looked at.
+        again. `rights` are asked before anything is looked at.
         `asked`: also where the source makes none of what is only named."""
         ...
 
@@ -546,6 +558,24 @@ class Entrance(Protocol):
 
     def close(self) -> None:
         """End every connection."""
+        ...
+
+
+class PoliciesInForce(Protocol):
+    """The policies by which statements are judged now, and those who may log in now."""
+
+    @property
+    def current(self) -> PolicySet: ...
+
+    @property
+    def principals(self) -> Mapping[str, Principal]: ...
+
+    def stale(self) -> str | None:
+        """Say why they are too old to be relied on, None when they are not."""
+        ...
+
+    def authority(self, policies: PolicySet) -> Authority:
+        """Return the engine of policies."""
         ...
 
 

@@ -282,8 +282,8 @@ class _Upload:
 
     def _may_create(self, resource: Resource) -> bool:
         # Asked anew for each: an upload may last, and policies may change meanwhile.
-        decide = self._uploads._verdicts.build_decider(self._principal, self._client, "ADD ARTIFACTS")
-        decision = decide(resource, "create")
+        rights = self._uploads._verdicts.rights_of(self._principal, self._client, "ADD ARTIFACTS")
+        decision = rights.decide(resource, "create")
         self._decisions.append(decision)
         return decision.allowed
 

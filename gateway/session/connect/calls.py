@@ -77,12 +77,12 @@ class Calls:
 
         Where it changes some that expressions depend on, the caller has the session locked.
         """
-        decide = self._verdicts.build_decider(principal, client, "CONFIG")
+        rights = self._verdicts.rights_of(principal, client, "CONFIG")
         visible = self._verdicts.visible_to(principal, client)
         decisions: list[Decision] = []
 
         def may_set(key: str) -> bool:
-            decisions.append(decide(Resource.setting(key), "set"))
+            decisions.append(rights.decide(Resource.setting(key), "set"))
             return decisions[-1].allowed
 
         def may_read(key: str) -> bool:
@@ -131,9 +131,9 @@ class Calls:
         request: ArtifactStatusesRequest,
     ) -> bytes:
         """Say whether files are there: local data by its hash, and what this session has uploaded."""
-        decide = self._verdicts.build_decider(principal, client, "ARTIFACT STATUS")
+        rights = self._verdicts.rights_of(principal, client, "ARTIFACT STATUS")
         names = [name for name in request.names if name not in session.artifacts]
-        refusal = judge_names(names, principal.user, lambda resource: decide(resource, "create").allowed)
+        refusal = judge_names(names, principal.user, lambda one: rights.decide(one, "create").allowed)
         if refusal is not None:
             raise session.build_refusal_error("ArtifactStatus", refusal, "")
         forwarded = connect_calls.artifact_statuses(

@@ -45,7 +45,16 @@ from gateway.session.metrics import Metrics
 from gateway.session.ports import Envelope, OpenedSession
 from gateway.wire.connect import pb, serialize
 from gateway.wire.connect_errors import spark_error
-from tests.session.fakes import ALICE, BOB, NONE, FakeAuthority, FakeCatalog, FakeLedger, FakePromotion
+from tests.session.fakes import (
+    ALICE,
+    BOB,
+    NONE,
+    FakeAuthority,
+    FakeCatalog,
+    FakeLedger,
+    FakePolicies,
+    FakePromotion,
+)
 from tests.speed import patience
 
 __all__ = ["ALICE", "BOB", "CLIENT", "Spark", "World"]
@@ -751,8 +760,7 @@ class World:
         self.service = ConnectSessions(
             Dependencies(
                 judge=self.judge,
-                policies=lambda: self.policies,
-                authority=lambda _: FakeAuthority(self.hidden),
+                policies=FakePolicies(lambda: self.policies, lambda _: FakeAuthority(self.hidden)),
                 catalog=self.catalog,
                 locks=self.locks,
                 ledger=self.ledger,
