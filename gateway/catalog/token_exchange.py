@@ -10,13 +10,14 @@ import base64
 import hashlib
 import json
 import time
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote_plus
 
 import aiohttp
+
+from gateway.model.bounded import BoundedDict
 
 TOKEN_EXCHANGE = "urn:ietf:params:oauth:grant-type:token-exchange"  # noqa: S105 - a name
 ACCESS_TOKEN = "urn:ietf:params:oauth:token-type:access_token"  # noqa: S105 - a name
@@ -60,7 +61,7 @@ class TokenExchange:
         self._rule = rule
         self._post = post or post_form
         self._clock = clock
-        self._kept: OrderedDict[tuple[bytes, str], tuple[str, float]] = OrderedDict()
+        self._kept: BoundedDict[tuple[bytes, str], tuple[str, float]] = BoundedDict(MAX_KEPT)
         """By a digest of what was shown, and the audience: a token, and when it ends."""
 
     async def exchange(self, shown: str, audience: str) -> str:
@@ -84,9 +85,6 @@ class TokenExchange:
         token, lasts_s = read_answer(*await self._post(rule.token_url, form, headers))
         if lasts_s is not None:
             self._kept[key] = (token, self._clock() + lasts_s)
-            self._kept.move_to_end(key)
-            while len(self._kept) > MAX_KEPT:
-                self._kept.popitem(last=False)
         return token
 
 

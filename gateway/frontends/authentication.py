@@ -7,7 +7,6 @@ import contextlib
 import ssl
 import time
 import traceback
-from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -30,6 +29,7 @@ from gateway.frontends.login_chain import (
 from gateway.frontends.login_cookies import LoginCookies
 from gateway.frontends.login_mechanisms import NO_DIRECTORY, check_cookie
 from gateway.frontends.tokens import digest, endpoint_of, looks_like_token, token_id
+from gateway.model.bounded import BoundedDict
 from gateway.model.credentials import (
     Bearer,
     ClientCertificate,
@@ -92,7 +92,7 @@ class Authenticator:
         self._metrics = metrics
         self._clock = clock
         self._now = now
-        self._recorded: OrderedDict[tuple[str, str, str, str], float] = OrderedDict()
+        self._recorded: BoundedDict[tuple[str, str, str, str], float] = BoundedDict(MAX_REMEMBERED)
 
     @property
     def takes_kerberos(self) -> bool:
@@ -217,9 +217,6 @@ class Authenticator:
                     await self._record(principal.user, client, kind, principal)
                     self._metrics.logins.labels("accepted").inc()
                     self._recorded[key] = self._clock()
-                    self._recorded.move_to_end(key)
-                    while len(self._recorded) > MAX_REMEMBERED:
-                        self._recorded.popitem(last=False)
             return self._require_known(outcome, kind)
         return principal
 

@@ -12,7 +12,6 @@ import hashlib
 import os
 import ssl as ssl_module
 import time
-from collections import OrderedDict
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from contextlib import aclosing, contextmanager, suppress
 from dataclasses import astuple, dataclass, replace
@@ -30,6 +29,7 @@ from gateway.frontends.judged_tls import JudgedTls
 from gateway.frontends.login_chain import WRONG
 from gateway.frontends.relaying import Relay, RelayedConnection
 from gateway.frontends.tokens import token_id
+from gateway.model.bounded import BoundedDict
 from gateway.model.credentials import (
     Bearer,
     Credentials,
@@ -121,7 +121,7 @@ class ConnectServer:
         self._authenticator = authenticator
         self._clock = clock
         self._secret = os.urandom(32)
-        self._refused: OrderedDict[bytes, tuple[float, str]] = OrderedDict()
+        self._refused: BoundedDict[bytes, tuple[float, str]] = BoundedDict(MAX_REFUSED)
         self._requests = Requests(
             room=self.limits.requests_bytes,
             largest=self.limits.message_bytes,
@@ -298,8 +298,6 @@ class ConnectServer:
             if isinstance(shown, UnreadableLogin) and shown.kind == "UNKNOWN":
                 refused = AuthenticationFailed(f"{refused.message}; {HOW}")
             self._refused[attempt] = (self._clock(), refused.message)
-            while len(self._refused) > MAX_REFUSED:
-                self._refused.popitem(last=False)
             raise refused from None
 
     def _attempt(self, shown: Credentials, client: Client) -> bytes:

@@ -7,12 +7,13 @@ import asyncio
 import ipaddress
 import time
 import unicodedata
-from collections import Counter, OrderedDict
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from gateway.errors import AuthenticationFailed
+from gateway.model.bounded import BoundedDict
 
 MAX_COUNTERS = 10_000
 MAX_UNSENT = 1000
@@ -142,8 +143,8 @@ class FailedLogins:
         """May be replaced at any time."""
         self.shared = shared
         self._clock = clock
-        self._counters: OrderedDict[str, FailureCounter] = OrderedDict()
-        self._places: OrderedDict[tuple[str, str], float] = OrderedDict()
+        self._counters: BoundedDict[str, FailureCounter] = BoundedDict(MAX_COUNTERS)
+        self._places: BoundedDict[tuple[str, str], float] = BoundedDict(MAX_COUNTERS)
         """Users with addresses where they have logged in by a password."""
         self._unsent = FailureBatch()
         self._sending: asyncio.Task[None] | None = None
@@ -167,9 +168,6 @@ class FailedLogins:
         """Remember where a user has logged in."""
         key = (user, network_of(address))
         self._places[key] = self._clock()
-        self._places.move_to_end(key)
-        while len(self._places) > MAX_COUNTERS:
-            self._places.popitem(last=False)
 
     async def ask_others(self, counters: Sequence[FailureCounter]) -> bool:
         """Take up what other gateways have counted; whether they have counted anything."""
@@ -226,10 +224,9 @@ class FailedLogins:
         if found is None:
             found = FailureCounter(key, self.limits, self._clock, since=self._clock())
             self._counters[key] = found
+        else:
+            self._counters.move_to_end(key)
         found.limits = self.limits
-        self._counters.move_to_end(key)
-        while len(self._counters) > MAX_COUNTERS:
-            self._counters.popitem(last=False)
         return found
 
 

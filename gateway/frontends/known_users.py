@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections import OrderedDict
 from collections.abc import Callable
 
 from gateway.frontends.ldap_rules import (
@@ -16,6 +15,7 @@ from gateway.frontends.ldap_rules import (
 from gateway.frontends.login_chain import MAX_REMEMBERED, LoginOutcome
 from gateway.frontends.login_mechanisms import NO_DIRECTORY
 from gateway.frontends.users import Users
+from gateway.model.bounded import BoundedDict
 from gateway.model.principal import Principal
 
 UNLISTED = "the user is neither in the user file nor in the directory"
@@ -38,7 +38,7 @@ class KnownUsers:
         self.directory = directory
         self._grace_s = grace_s
         self._clock = clock
-        self._found: OrderedDict[str, tuple[Principal, float]] = OrderedDict()
+        self._found: BoundedDict[str, tuple[Principal, float]] = BoundedDict(MAX_REMEMBERED)
         """What the directory said a moment ago: clients of HTTP log in with every call."""
 
     async def find(self, user: str, *, unlisted: bool = False) -> LoginOutcome:
@@ -81,9 +81,6 @@ class KnownUsers:
             self._found.pop(user, None)
             raise
         self._found[user] = (principal, self._clock())
-        self._found.move_to_end(user)
-        while len(self._found) > MAX_REMEMBERED:
-            self._found.popitem(last=False)
         return principal, False
 
     def _find_recent(self, user: str, within_s: float) -> Principal | None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections import Counter, OrderedDict
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -19,6 +19,7 @@ from datetime import UTC, datetime
 from typing import NamedTuple
 
 from gateway.errors import LimitExceeded
+from gateway.model.bounded import BoundedDict
 from gateway.model.catalog import TableName
 from gateway.model.limits import (
     MEASURES,
@@ -217,8 +218,8 @@ class Budgets:
         self._offset = wall() - clock()
         self._has_synced = False
         self._sessions: Counter[Account] = Counter()
-        self._buckets: OrderedDict[tuple[str, str, str], _TokenBucket] = OrderedDict()
-        self._periods: OrderedDict[tuple[str, str, str], _Period] = OrderedDict()
+        self._buckets: BoundedDict[tuple[str, str, str], _TokenBucket] = BoundedDict(MAX_ACCOUNTS)
+        self._periods: BoundedDict[tuple[str, str, str], _Period] = BoundedDict(MAX_ACCOUNTS)
 
     # -- sessions ----------------------------------------------------------------------------------------
 
@@ -424,8 +425,6 @@ class Budgets:
             bucket = self._buckets.get(account := (*one.account, key))
             if bucket is None:
                 bucket = self._buckets[account] = _TokenBucket(most, now)
-                while len(self._buckets) > MAX_ACCOUNTS:
-                    self._buckets.popitem(last=False)
             self._buckets.move_to_end(account)
             buckets.append(bucket)
             wait_s = bucket.wait_s(most, measure.period_s, now)
@@ -441,8 +440,6 @@ class Budgets:
         period = self._periods.get(key)
         if period is None:
             period = self._periods[key] = _Period(start)
-            while len(self._periods) > MAX_ACCOUNTS:
-                self._periods.popitem(last=False)
         self._periods.move_to_end(key)
         period.count_time()
         period.enter(start)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
 from gateway.errors import InvalidRequest, LedgerUnavailable, PoliciesStale
+from gateway.model.bounded import BoundedDict
 from gateway.model.catalog import CatalogSnapshot, TableName, quote_parts
 from gateway.model.context import NO_CONTEXT, AccessContext
 from gateway.model.decision import Decision
@@ -100,7 +100,7 @@ class Verdicts:
         self._metrics = inputs.metrics
         self._clock = inputs.clock
         self._now = inputs.now
-        self._cached: OrderedDict[_Key, _Cached] = OrderedDict()
+        self._cached: BoundedDict[_Key, _Cached] = BoundedDict(self._limits.verdicts_cached)
         self._first: dict[Statement, asyncio.Event] = {}
         """Statements that somebody is the first to have judged; the event says that this has ended."""
 
@@ -408,9 +408,6 @@ class Verdicts:
         self, key: _Key, cleared: Cleared, context: AccessContext, numbered: NumberedQuery | None = None
     ) -> None:
         self._cached[key] = _Cached(self._clock(), cleared, _read_context_values(cleared, context), numbered)
-        self._cached.move_to_end(key)
-        while len(self._cached) > self._limits.verdicts_cached:
-            self._cached.popitem(last=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from collections import OrderedDict
 from dataclasses import dataclass, field
 
 from gateway.errors import SluiceError
+from gateway.model.bounded import BoundedDict
 from gateway.model.handles import SparkHandle
 from gateway.model.principal import Principal
 from gateway.model.statement import Cleared, Client, Refused, SessionContext, Statement
@@ -297,7 +298,7 @@ class ConnectSession(EndpointSession[str, ConnectOperation]):
         """Handles of streaming queries that read nothing guarded; of any other nothing is known."""
         self.errors: OrderedDict[str, Redaction] = OrderedDict()
         """Errors whose details the client may ask for, by their id."""
-        self.details: OrderedDict[str, bytes] = OrderedDict()
+        self.details: BoundedDict[str, bytes] = BoundedDict(MAX_DETAILS)
         """Details that the gateway has asked for itself, by the id of the error: Spark tells them once."""
         self.artifacts: set[str] = set()
         """Names of files that this session has uploaded."""
@@ -387,5 +388,3 @@ class ConnectSession(EndpointSession[str, ConnectOperation]):
     def remember_details(self, error_id: str, details: bytes) -> None:
         """Remember what Spark has told of an error."""
         self.details[error_id] = details
-        while len(self.details) > MAX_DETAILS:
-            self.details.popitem(last=False)

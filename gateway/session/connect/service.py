@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections import Counter, OrderedDict
+from collections import Counter
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import replace
@@ -16,6 +16,7 @@ from dataclasses import replace
 import structlog
 
 from gateway.errors import BackendUnavailable, InvalidRequest, RpcError, SessionElsewhere
+from gateway.model.bounded import BoundedDict
 from gateway.model.meaning_settings import list_changed_settings
 from gateway.model.principal import Principal
 from gateway.model.reading_settings import list_overridden_settings
@@ -82,7 +83,7 @@ class ConnectSessions(EndpointSessions[SessionKey, ConnectSession]):
         self._execution = ConnectExecution(dependencies, backend, self._endings, self._streams)
         self._calls = Calls(dependencies, backend, self._endings, self._streams, secrets=secrets)
         self._uploads = Uploads(dependencies, backend, self._endings)
-        self._unreleased: OrderedDict[SessionKey, None] = OrderedDict()
+        self._unreleased: BoundedDict[SessionKey, None] = BoundedDict(UNRELEASED)
         self._releasing: Counter[SessionKey] = Counter()
         """Sessions whose clients have asked for their release, while Spark may still have them."""
         self._unanswered: dict[SessionKey, tuple[float, LoginUnanswered]] = {}
@@ -500,8 +501,6 @@ class ConnectSessions(EndpointSessions[SessionKey, ConnectSession]):
             self._unreleased.pop(key, None)
             return
         self._unreleased[key] = None
-        while len(self._unreleased) > UNRELEASED:
-            self._unreleased.popitem(last=False)
 
 
 _MAKING = frozenset({"FetchErrorDetails", "Interrupt"})
