@@ -71,10 +71,10 @@ from gateway.policy.parts import build_closing_part
 from gateway.reader.pool import ReaderPool
 from gateway.session.budgets import Budgets
 from gateway.session.dependencies import Dependencies
-from gateway.session.lifecycle import STOPPING, Lifecycle
 from gateway.session.limits import SessionLimits
 from gateway.session.metrics import Metrics
 from gateway.session.open_sessions import OpenSessions
+from gateway.session.states import STOPPING, Lifecycle
 from gateway.settings.backends import BackendSettings
 from gateway.settings.models import SessionSettings, Settings
 from gateway.sources.metalakes import Metalakes

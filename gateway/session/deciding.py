@@ -25,8 +25,7 @@ from gateway.session.endpoint import (
 from gateway.session.failures import StatementRefused, build_overtaken_error
 from gateway.session.freshness import Freshness, RunsStatements
 from gateway.session.identifiers import new_event_id
-from gateway.session.lock_requests import LockRequest
-from gateway.session.locks import NO_LOCKS, HeldLocks
+from gateway.session.locks import NO_LOCKS, HeldLocks, LockRequest
 from gateway.session.session import NameResolution
 from gateway.session.view_rules import build_refusal
 

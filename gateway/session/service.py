@@ -28,14 +28,13 @@ from gateway.session.dependencies import FIRST_CONTEXT, Dependencies
 from gateway.session.elsewhere import UNKNOWN, AskedHandle, Elsewhere, OperationReport, write_error
 from gateway.session.execution import Execution
 from gateway.session.identifiers import Handle, new_event_id, new_handle
-from gateway.session.lifecycle import STOPPING
 from gateway.session.metadata import Patterns
 from gateway.session.metadata_calls import MetadataCalls
 from gateway.session.operation import Batch, Session, ThriftOperation
 from gateway.session.ports import Backend, BackendError, FrameSink, RelayedFrame
 from gateway.session.registry import EndpointSessions
 from gateway.session.results import Results
-from gateway.session.states import Event
+from gateway.session.states import STOPPING, Event
 
 _log = structlog.get_logger(__name__)
 

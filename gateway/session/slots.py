@@ -21,7 +21,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from gateway.errors import LimitExceeded
-from gateway.session.watches import Followed
+from gateway.session.locks import Followed
 
 FIRST_PAUSE_S = 0.05
 LONGEST_PAUSE_S = 1.0

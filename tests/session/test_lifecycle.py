@@ -9,7 +9,7 @@ import pytest
 from gateway.backends.delayed_endings import DelayedEndings
 from gateway.errors import GatewayStopping
 from gateway.session import lifecycle
-from gateway.session.lifecycle import Lifecycle
+from gateway.session.states import Lifecycle
 
 
 async def test_a_call_that_waits_hears_that_the_gateway_stops() -> None:

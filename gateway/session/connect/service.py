@@ -33,10 +33,10 @@ from gateway.session.connect.operation import ConnectSession, ExecutionOptions
 from gateway.session.connect.streams import Streams
 from gateway.session.dependencies import Dependencies
 from gateway.session.identifiers import new_uuid
-from gateway.session.lifecycle import STOPPING
 from gateway.session.limits import SessionLimits
 from gateway.session.ports import PlanBackend
 from gateway.session.registry import EndpointSessions
+from gateway.session.states import STOPPING
 from gateway.wire import connect_calls, connect_requests
 from gateway.wire.connect_calls import SessionKey
 from gateway.wire.connect_errors import ends_session, spark_error

@@ -26,8 +26,8 @@ from gateway.session.connect.operation import BufferedAnswer, ConnectOperation, 
 from gateway.session.connect.window import AHEAD_BYTES, Windows
 from gateway.session.dependencies import Dependencies
 from gateway.session.failures import StatementFailed
+from gateway.session.freshness import OpenResults, explain_ended
 from gateway.session.identifiers import new_uuid
-from gateway.session.open_results import OpenResults, explain_ended
 from gateway.session.ports import Envelope, PlanBackend
 from gateway.session.states import Event
 from gateway.wire import connect_calls
@@ -126,7 +126,7 @@ class Streams:
                     try:
                         async with aclosing(running):
                             async for data in running:
-                                seen = connect_calls.look_at(data)
+                                seen = peeked.look_at(data)
                                 await self._open.require(operation, operation.session.client)
                                 await self._note(operation, seen, data)
                                 operation.last_response_id = seen.response_id
@@ -215,7 +215,8 @@ class Streams:
     def _learn(self, operation: ConnectOperation, seen: ResponsePeek, data: bytes) -> None:
         """Remember what Spark's session keeps from now on under an id."""
         session = operation.session
-        for handle in connect_calls.handles_in(seen, data):
+        handles = connect_calls.handles_in(seen, data) if seen.case in peeked.GIVING_IDS else ()
+        for handle in handles:
             if len(session.context.handles) >= self._limits.handles:
                 raise LimitExceeded("this session has too many checkpoints and streaming queries")
             if handle.kind == "relation":
@@ -282,7 +283,7 @@ class Streams:
         """Yield what comes, as long as it may be buffered."""
         size = 0
         async for data in source:
-            seen = connect_calls.look_at(data)
+            seen = peeked.look_at(data)
             if seen.analysed:
                 operation.note_names_resolved()
             size += len(data)
@@ -299,7 +300,7 @@ class Streams:
         if cleared.answer.filter is not AnswerFilter.RELAY and not cleared.original_relation:
             whole = [data async for _, data in source]
             for data in filter_responses(cleared.answer, whole, visible, max_rows=most):
-                seen = connect_calls.look_at(data)
+                seen = peeked.look_at(data)
                 await self._note(operation, seen, data)
                 yield seen, data
             return
@@ -423,7 +424,7 @@ class Streams:
         try:
             async with aclosing(self._backend.reattach(request)) as source:
                 async for data in source:
-                    seen = connect_calls.look_at(data)
+                    seen = peeked.look_at(data)
                     known = seen.analysed
                     if known:
                         operation.note_names_resolved()
@@ -470,7 +471,7 @@ class Streams:
         try:
             async with aclosing(source), self.windows.over((*key, operation_id)) as window:
                 async for data in source:
-                    seen = connect_calls.look_at(data)
+                    seen = peeked.look_at(data)
                     if seen.case == peeked.SQL_COMMAND_RESULT:
                         raise InvalidRequest(
                             "the gateway was restarted while the statement ran; run it again"
@@ -556,6 +557,6 @@ def _of_client(operation: ConnectOperation, data: bytes) -> bytes:
 
 def _redact_response(seen: ResponsePeek, data: bytes, redaction: Redaction) -> bytes:
     """Return a response as the client may see it: rows, and whatever needs no change, as the same bytes."""
-    if seen.case in _REPORTING or (redaction.shows_guards and (seen.metrics or seen.case in _COUNTING)):
+    if seen.case in _REPORTING or ((seen.metrics or seen.case in _COUNTING) and redaction.shows_guards):
         return redact_response(data, redaction)
     return data

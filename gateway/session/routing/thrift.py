@@ -8,10 +8,10 @@ from gateway.errors import BackendUnavailable
 from gateway.model.principal import Principal
 from gateway.model.statement import Client
 from gateway.session.identifiers import Handle
-from gateway.session.lifecycle import Lifecycle
 from gateway.session.recorder import Recorder
 from gateway.session.routing.fleet import Fleet
 from gateway.session.service import Sessions
+from gateway.session.states import Lifecycle
 
 DEFAULT_CATALOG_KEY = "spark.sql.defaultCatalog"
 
