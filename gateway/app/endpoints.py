@@ -408,8 +408,8 @@ def _apis(parts: GatewayParts) -> Mapping[str, Callable[[], web.Application]]:
             listener.lineage,
             parts.dsn,
             parts.authenticator(),
-            policies=parts.dependencies.policies,
-            stale=parts.dependencies.stale,
+            policies=lambda: parts.dependencies.policies.current,
+            stale=parts.dependencies.policies.stale,
             catalog=parts.dependencies.catalog,
         )
         parts.stack.push_async_callback(lineage.close)

@@ -189,7 +189,7 @@ class Gateway:
         refresh = make_identity_refresh(settings, lambda: users.users, identities, logins, open_sessions)
         if (few := raise_limit(settings)) is not None:
             self._progress(few)
-        await self._open_probes()
+        probes = await self._open_probes()
         self._stack.enter_context(only_one(settings.ledger.directory))
         reader, dsn, embedded = await run_together(
             self._start_reader(), self._start_postgres(), self._start_embedded_sparks()
@@ -320,7 +320,7 @@ class Gateway:
                 lineage=lineage,
                 notes=notes,
                 authors=rights,
-                probes=self._probes,
+                probes=probes,
                 reloading=self._reloading,
             )
         )
@@ -370,15 +370,17 @@ class Gateway:
         if site.faults:
             raise Faults(list(site.faults))
 
-    async def _open_probes(self) -> None:
-        if self._probes is None:
+    async def _open_probes(self) -> Probes:
+        probes = self._probes
+        if probes is None:
             try:
-                self._probes = await start_probes(self._settings, self.metrics)
+                probes = self._probes = await start_probes(self._settings, self.metrics)
             except OSError as error:
                 raise Faults([f"cannot listen for operators: {reason_of(error)}"]) from None
-            self._stack.push_async_callback(self._probes.admin.close)
+            self._stack.push_async_callback(probes.admin.close)
         if self._lifecycle.stopping:
             self._stop_taking()
+        return probes
 
     # -- the parts that stand beside the gateway -------------------------------------------------------------
 

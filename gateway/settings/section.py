@@ -164,7 +164,7 @@ def require_http_url(
         parts = urlsplit(written)
         is_address = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
     except ValueError:
-        is_address = False
+        raise ValueError(f"`{written}` is not an address such as `{example}`") from None
     if not is_address or (is_base and (parts.query or parts.fragment)):
         raise ValueError(f"`{written}` is not an address such as `{example}`")
     if parts.username is not None:

@@ -87,7 +87,7 @@ class Running:
         self.admin = f"http://{host}:{port}"
 
     def principal(self, user: str) -> Principal:
-        return self.sparks.main.dependencies.principals()[user]
+        return self.sparks.main.dependencies.policies.principals[user]
 
     async def open(self, user: str, backend: str = "") -> Handle:
         return await self.sessions.open_session(
