@@ -557,6 +557,7 @@ CALLBACKS = {
     "end": "a connection, before anybody has logged in",
     "govern": "within the pipeline: a text leads to views, whose texts take the same way",
     "now": "time comes in as an argument",
+    "watch": "within the session room: finds out the end of a statement that somebody waits for",
 }
 """Names whose values are called, and why a trace of a statement still reads in the order of the code."""
 

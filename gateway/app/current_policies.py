@@ -13,7 +13,7 @@ from gateway.model.principal import Principal
 from gateway.policy.engine import Engine, engine_for
 
 
-class People(Protocol):
+class UserSource(Protocol):
     """Those who may log in."""
 
     @property
@@ -29,10 +29,10 @@ class FixedPeople:
 
 @dataclass(frozen=True, slots=True)
 class CurrentPolicies:
-    """See `session.ports.PoliciesInForce`."""
+    """See `session.ports.JudgingPolicies`."""
 
     rules: PolicyRegistry
-    people: People
+    people: UserSource
     file: UserFile | None = None
     """Where users are read from who may log in while it is not too old."""
 

@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any, cast
 import structlog
 
 from gateway.frontends.proxy_protocol import NotProxied, read_source
+from gateway.model.credentials import NO_CERTIFICATE
 from gateway.model.networks import Network, is_within
 from gateway.session.ports import MakeProtocol
 
@@ -42,7 +43,6 @@ ACCEPTED_AT_ONCE = 64
 """Then it is others' turn on the loop."""
 PAUSE_S = 0.1
 """How long nothing is accepted when the system has no descriptor at all."""
-NO_CERTIFICATE = "the client has shown no certificate, which this listener requires"
 LOG_EVERY_S = 10.0
 """How often one kind of refusal is logged; all are counted."""
 

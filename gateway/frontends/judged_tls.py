@@ -18,7 +18,7 @@ from cryptography.hazmat.bindings.openssl.binding import Binding
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 from OpenSSL import SSL, crypto
 
-from gateway.frontends.connection_limits import NO_CERTIFICATE
+from gateway.model.credentials import NO_CERTIFICATE
 
 ALPN = b"h2"
 MAX_RECORD_BYTES = 16 * 1024

@@ -561,7 +561,7 @@ class Entrance(Protocol):
         ...
 
 
-class PoliciesInForce(Protocol):
+class JudgingPolicies(Protocol):
     """The policies by which statements are judged now, and those who may log in now."""
 
     @property

@@ -35,7 +35,7 @@ from gateway.session.ports import (
     Authority,
     Catalog,
     Judge,
-    PoliciesInForce,
+    JudgingPolicies,
     Promotion,
     TablePlaces,
     UserRights,
@@ -48,7 +48,7 @@ class VerdictInputs:
     """Ports and bounds of judging."""
 
     judge: Judge
-    policies: PoliciesInForce
+    policies: JudgingPolicies
     catalog: Catalog
     metrics: Metrics = field(default_factory=Metrics)
     limits: SessionLimits = field(default_factory=SessionLimits)

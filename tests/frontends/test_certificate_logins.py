@@ -38,7 +38,7 @@ from gateway.frontends.certificate_logins import (
     user_of_certificate,
 )
 from gateway.frontends.connect_server import ConnectServer
-from gateway.frontends.connection_limits import NO_CERTIFICATE, ConnectionLimiter
+from gateway.frontends.connection_limits import ConnectionLimiter
 from gateway.frontends.known_users import KnownUsers
 from gateway.frontends.login_chain import LoginChain
 from gateway.frontends.login_cookies import NAME as NAME_OF_COOKIE
@@ -46,7 +46,7 @@ from gateway.frontends.login_mechanisms import PasswordLogins, TokenLogins
 from gateway.frontends.thrift_http import ThriftHttpServer
 from gateway.frontends.tokens import new_token
 from gateway.frontends.users import User, Users
-from gateway.model.credentials import Bearer, ClientCertificate, Credentials, Password
+from gateway.model.credentials import NO_CERTIFICATE, Bearer, ClientCertificate, Credentials, Password
 from gateway.model.statement import Client
 from gateway.settings.listeners import Tls
 from gateway.wire import calls
