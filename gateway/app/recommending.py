@@ -15,7 +15,7 @@ from gateway.app.tag_propagation import load_accepted_list
 from gateway.errors import Faults
 from gateway.jobs.recommending.applying import Edited, build_edited_pack, require_as_thought_of
 from gateway.jobs.recommending.frames import Peers
-from gateway.jobs.recommending.job import JudgingPolicies, RecommendOptions
+from gateway.jobs.recommending.job import PoliciesInForce, RecommendOptions
 from gateway.model.policy import PolicySet
 from gateway.policy.packs.editing import apply_edits
 from gateway.settings.models import Settings
@@ -26,10 +26,10 @@ def recommend_options(settings: Settings) -> RecommendOptions:
     """Return what the job is given."""
     chosen = settings.jobs.recommend
 
-    async def rules(connection: Any) -> JudgingPolicies:
+    async def rules(connection: Any) -> PoliciesInForce:
         people = load_user_file(settings)
         accepted = await load_accepted_list(connection)
-        return JudgingPolicies(
+        return PoliciesInForce(
             policies=await asyncio.to_thread(settings_side, settings, people, accepted), people=people
         )
 

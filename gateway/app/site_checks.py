@@ -307,7 +307,7 @@ class _Site:
 
     def _directories(self) -> None:
         self._read_directories()
-        self._made_directories()
+        self._directories_to_make()
         self._spool(self._settings.ledger.directory)
 
     def _read_directories(self) -> None:
@@ -323,7 +323,7 @@ class _Site:
                     f"`{source.root}` is not a directory on this machine, where the gateway checks for links",
                 )
 
-    def _made_directories(self) -> None:
+    def _directories_to_make(self) -> None:
         for at, shared in find_shared_directories(self._list_made_directories()):
             self._diagnostics.add(at, shared)
         try:

@@ -429,8 +429,8 @@ def recommend_of(chosen: dict[str, Any]) -> Job:
     policies = load_packs({"pack.yaml": chosen.pop("pack")}, shipped())
     peers = Peers(**chosen.pop("peers", {}))
 
-    async def rules(_: Any) -> recommending.JudgingPolicies:
-        return recommending.JudgingPolicies(policies=policies)
+    async def rules(_: Any) -> recommending.PoliciesInForce:
+        return recommending.PoliciesInForce(policies=policies)
 
     return recommending.recommend(recommending.RecommendOptions(rules=rules, peers=peers, **chosen))
 
