@@ -26,6 +26,7 @@ from gateway.app.probes import Probes, build_connection_limiter
 from gateway.app.reloading import Reloading
 from gateway.app.rules import PolicyRegistry
 from gateway.app.sparks import Sparks
+from gateway.app.user_tokens import WELL_KNOWN, make_key_application
 from gateway.audit.ledger import FileLedger
 from gateway.database.connect_sessions import ConnectSessionStore
 from gateway.errors import Faults
@@ -414,6 +415,8 @@ def _apis(parts: GatewayParts) -> Mapping[str, Callable[[], web.Application]]:
         )
         parts.stack.push_async_callback(lineage.close)
         found["/lineage"] = lineage.api.app
+    if settings.token_signing is not None:
+        found[WELL_KNOWN] = make_key_application(settings.token_signing)
     if listener.tags is not None or listener.sessions is not None:
         from gateway.app.administered_apis import make_sessions_api, make_tags_api  # optional, as above
 

@@ -56,6 +56,7 @@ from gateway.audit.spool import SpoolLimits
 from gateway.backends.reasons import reason_of
 from gateway.catalog.live import LiveCatalog
 from gateway.database.gateway_requests import Answering
+from gateway.database.limit_shares import LimitShares
 from gateway.database.limit_use import LimitUse
 from gateway.database.login_failures import LoginFailures
 from gateway.errors import BackendMismatch, BackendUnavailable, Faults, SluiceError, members_of
@@ -78,6 +79,7 @@ from gateway.session.lifecycle import STOPPING, Lifecycle
 from gateway.session.limits import SessionLimits
 from gateway.session.metrics import Metrics
 from gateway.session.open_sessions import OpenSessions
+from gateway.session.shares import Shares
 from gateway.settings.backends import BackendSettings
 from gateway.settings.models import SessionSettings, Settings
 
@@ -269,8 +271,11 @@ class Gateway:
         places = make_places(settings, queries, catalog, metalakes.states)
         uses = LimitUse(dsn)
         self._stack.callback(uses.close)
-        budgets = Budgets(lambda: rules.current, limits_of, self.metrics, shared=uses)
-        self._background += [uses.run(), budgets.run()]
+        held = LimitShares(dsn, ledger.gateway)
+        self._stack.push_async_callback(held.leave)
+        shares = Shares(held, has_others=lambda: bool(names.others))
+        budgets = Budgets(lambda: rules.current, limits_of, self.metrics, shared=uses, shares=shares)
+        self._background += [uses.run(), held.run(), budgets.run(), budgets.keep_shares()]
         dependencies = Dependencies(
             judge=sparks.make_judge(alone, reader),
             policies=lambda: rules.current,

@@ -15,7 +15,13 @@ from pydantic import AfterValidator, Field, field_validator, model_validator
 from gateway.model.files import FileSource
 from gateway.model.sparks import DEFAULT_BACKEND
 from gateway.policy.reserved import parse_reserved_place
-from gateway.settings.backends import BackendName, BackendSettings, EmbeddedBackend, RoutingSettings
+from gateway.settings.backends import (
+    BackendName,
+    BackendSettings,
+    EmbeddedBackend,
+    RoutingSettings,
+    TokenSigningSettings,
+)
 from gateway.settings.catalogs import CatalogEntry
 from gateway.settings.files import FileSourceSettings, SourceName, clashes
 from gateway.settings.forwarding import ForwardSettings
@@ -364,6 +370,7 @@ class Settings(Section):
     """More Sparks, by name; see docs/backends.md. `backend` beside them is the one named `default`; without
     it the first of them is what `backend` is elsewhere on this page."""
     routing: RoutingSettings = RoutingSettings()
+    token_signing: TokenSigningSettings | None = None
     reader: ReaderSettings = ReaderSettings()
     policies: PolicySettings = PolicySettings()
     catalogs: tuple[CatalogEntry, ...] = ()
@@ -489,6 +496,26 @@ class Settings(Section):
             raise ValueError(f"`routing`: `{unknown[0]}` is neither a backend nor a tag of one")
         if clash := sorted(sparks.keys() & {tag for one in sparks.values() for tag in one.tags}):
             raise ValueError(f"`backends`: `{clash[0]}` is a name and a tag")
+        return self
+
+    @model_validator(mode="after")
+    def _identities_can_be_shown(self) -> Settings:
+        jwt = self.logins.jwt
+        for name, backend in self.all_backends.items():
+            match backend.identity.by if backend.identity is not None else "":
+                case "signed" if self.token_signing is None:
+                    raise ValueError(f"`{name}` has `identity: {{by: signed}}`, which needs `token_signing`")
+                case "exchanged" if jwt is None or jwt.exchange is None:
+                    raise ValueError(
+                        f"`{name}` has `identity: {{by: exchanged}}`, which needs `logins.jwt.exchange`"
+                    )
+                case "passed_on" if jwt is None:
+                    raise ValueError(f"`{name}` has `identity: {{by: passed_on}}`, which needs `logins.jwt`")
+                case "passed_on" if backend.connect is None or backend.connect.token is None:
+                    raise ValueError(
+                        f"`{name}` has `identity: {{by: passed_on}}`, which needs `connect.token` for what "
+                        "the gateway itself asks"
+                    )
         return self
 
     @model_validator(mode="after")

@@ -36,7 +36,7 @@ from gateway.session.deciding import Deciding
 from gateway.session.dependencies import Dependencies
 from gateway.session.endpoint import AskedStatement, DecidedStatement, changes_names
 from gateway.session.failures import StatementFailed
-from gateway.session.ports import Envelope, PlanBackend
+from gateway.session.ports import Envelope
 from gateway.session.slots import Slot, Slots
 from gateway.session.states import Event, State
 from gateway.session.view_rules import build_refusal, without_ended_relations
@@ -47,14 +47,11 @@ from gateway.wire import connect_errors as spark_errors
 class ConnectExecution:
     """Has plans judged and hands them over."""
 
-    def __init__(
-        self, dependencies: Dependencies, backend: PlanBackend, endings: Endings, streams: Streams
-    ) -> None:
+    def __init__(self, dependencies: Dependencies, endings: Endings, streams: Streams) -> None:
         self.deciding = Deciding[ConnectSession, ConnectOperation](dependencies, self)
         self._verdicts = dependencies.verdicts
         self._recorder = dependencies.recorder
         self._limits = dependencies.limits
-        self._backend = backend
         self._endings = endings
         self._clock = dependencies.clock
         self._lifecycle = dependencies.lifecycle
@@ -118,6 +115,7 @@ class ConnectExecution:
         bounds = self._budgets.bounds(session.principal_now, client, self._backend_name)
         if not bounds:
             return None
+        await self._budgets.running.ask(bounds)
         slot = self.slots.take(user, bounds)
         if slot is not None:
             return slot
@@ -213,7 +211,9 @@ class ConnectExecution:
 
     async def _analysis(self, operation: ConnectOperation, envelope: Envelope) -> bytes:
         try:
-            answer = await self._backend.analyze(operation.cleared, replace(envelope, operation_id=""))
+            answer = await operation.session.spark.analyze(
+                operation.cleared, replace(envelope, operation_id="")
+            )
             operation.note_names_resolved()
             operation.relayed_bytes = len(answer)
             await self._endings.conclude(operation, Event.FINISH)

@@ -243,7 +243,7 @@ class RoutedConnectSessions:
         for spark in self._fleet.all():
             if spark.connect is None or not spark.facts.may_be_used_by(principal):
                 continue
-            if await spark.connect.is_in_spark(key):
+            if await spark.connect.is_in_spark(principal, key[1]):
                 return spark.name
         raise spark_error("INVALID_HANDLE.SESSION_CHANGED", key[1])
 

@@ -21,6 +21,7 @@ from gateway.model.policy import PolicySet
 from gateway.model.principal import Principal
 from gateway.model.reading_settings import READING_SETTINGS
 from gateway.model.snapshot import Snapshot
+from gateway.model.spark_logins import SparkLogin
 from gateway.model.sparks import DEFAULT_BACKEND
 from gateway.model.statement import (
     AnswerRule,
@@ -284,6 +285,8 @@ class Spark:
         self.envelopes: list[Envelope] = []
         self.calls: list[tuple[str, Any]] = []
         self.uploaded: list[Any] = []
+        self.logins: list[Callable[[], SparkLogin]] = []
+        """In whose names it was reached."""
         self.down = False
         self.silent: asyncio.Event | None = None
         """When set, a session is opened after it."""
@@ -347,6 +350,10 @@ class Spark:
         )
 
     # -- the port ----------------------------------------------------------------------------------------
+
+    def acting_for(self, login: Callable[[], SparkLogin]) -> Spark:
+        self.logins.append(login)
+        return self
 
     async def execute(self, cleared: Cleared, envelope: Envelope) -> AsyncGenerator[bytes, None]:
         assert isinstance(cleared, Cleared)
@@ -584,7 +591,7 @@ class Spark:
                 stopped.append(operation_id)
         return stopped
 
-    async def add_artifacts(self, requests: AsyncIterator[bytes]) -> bytes:
+    async def add_artifacts(self, requests: AsyncIterator[bytes], user: str) -> bytes:
         async for request in requests:
             await asyncio.sleep(0)
             self.order.append("uploaded")
