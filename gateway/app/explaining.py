@@ -17,8 +17,9 @@ from gateway.app.procedures import load_shipped_procedures
 from gateway.app.rules import PolicyRegistry
 from gateway.app.upstream import Queries, Upstream, require_connect
 from gateway.app.user_tokens import UserTokens, make_user_tokens
-from gateway.backends.spark_thrift import SparkThriftBackend, SparkThriftOptions
+from gateway.backends.spark_thrift import SparkThriftBackend
 from gateway.backends.spark_thrift_connection import SparkAddress
+from gateway.backends.spark_thrift_options import SparkThriftOptions
 from gateway.backends.unprivileged import run_as, state_place
 from gateway.catalog.live import LiveCatalog, Owners
 from gateway.catalog.static import StaticCatalog

@@ -13,8 +13,9 @@ from structlog.testing import capture_logs
 
 from gateway.backends.spark_connect import SparkConnectBackend, SparkConnectOptions
 from gateway.backends.spark_connect_service import SparkConnectService
-from gateway.backends.spark_thrift import SparkThriftBackend, SparkThriftOptions
+from gateway.backends.spark_thrift import SparkThriftBackend
 from gateway.backends.spark_thrift_connection import SparkAddress
+from gateway.backends.spark_thrift_options import SparkThriftOptions
 from gateway.backends.spark_thrift_questions import MAX_SETTINGS
 from gateway.backends.spark_thrift_service import SparkThriftService
 from gateway.errors import BackendMismatch, BackendUnavailable, SessionElsewhere

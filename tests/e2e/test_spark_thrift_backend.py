@@ -8,8 +8,9 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from gateway.backends.spark_thrift import SparkThriftBackend, SparkThriftOptions, SparkThriftSession
+from gateway.backends.spark_thrift import SparkThriftBackend, SparkThriftSession
 from gateway.backends.spark_thrift_connection import SparkAddress
+from gateway.backends.spark_thrift_options import SparkThriftOptions
 from gateway.backends.spark_thrift_service import SparkThriftService
 from gateway.catalog.live import LiveCatalog
 from gateway.catalog.types import normalize_ddl

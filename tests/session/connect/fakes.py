@@ -273,6 +273,23 @@ class SparkSession:
         self.settings: dict[str, str] = {}
 
 
+class _ReachedSpark:
+    """Spark as somebody reaches it."""
+
+    def __init__(self, spark: Spark, login: Callable[[], SparkLogin]) -> None:
+        self._spark = spark
+        self._login = login
+
+    def __getattr__(self, name: str) -> Any:
+        asked = getattr(self._spark, name)
+
+        def call(*given: Any, **more: Any) -> Any:
+            self._spark.reached.append((given[0] if name == "call" else name, self._login()))
+            return asked(*given, **more)
+
+        return call
+
+
 class Spark:
     """What a server does with sessions and operations; `scripts` says how it answers a plan."""
 
@@ -285,8 +302,8 @@ class Spark:
         self.envelopes: list[Envelope] = []
         self.calls: list[tuple[str, Any]] = []
         self.uploaded: list[Any] = []
-        self.logins: list[Callable[[], SparkLogin]] = []
-        """In whose names it was reached."""
+        self.reached: list[tuple[str, SparkLogin]] = []
+        """What was called, and in whose name."""
         self.down = False
         self.silent: asyncio.Event | None = None
         """When set, a session is opened after it."""
@@ -351,9 +368,8 @@ class Spark:
 
     # -- the port ----------------------------------------------------------------------------------------
 
-    def acting_for(self, login: Callable[[], SparkLogin]) -> Spark:
-        self.logins.append(login)
-        return self
+    def acting_for(self, login: Callable[[], SparkLogin]) -> Any:
+        return _ReachedSpark(self, login)
 
     async def execute(self, cleared: Cleared, envelope: Envelope) -> AsyncGenerator[bytes, None]:
         assert isinstance(cleared, Cleared)
