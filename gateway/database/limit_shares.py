@@ -35,8 +35,8 @@ class LimitShares(SharedCounts):
 
     async def exchange(self, asked: Mapping[Any, tuple[int, int, int]]) -> Mapping[Any, Any] | None:
         """Say of each (limit, subject, measure) how many it allows, how many are in use here and how many
-        are wanted; return how many this gateway may have, and whether others want more than there is. None while
-        PostgreSQL is away."""
+        are wanted; return how many this gateway may have, and whether others want more than there is. None
+        while PostgreSQL is away."""
         if self.is_away:
             return None
         # In one order everywhere: two gateways must not wait for each other's limits.

@@ -2,8 +2,8 @@
 
 Each gateway has a share of a limit, and gives out of it without asking anybody. It asks for more when a
 session or statement finds none left, which is one question to PostgreSQL, and gives back what it no longer
-uses: a moment later, or at once when others want it. Those who wait the longest get it first, whichever gateway
-they are at. While PostgreSQL is away, and where there is one gateway, it goes by what it counts itself.
+uses: a moment later, or at once when others want it. Who has waited for longest gets it first, at whichever
+gateway he is. While PostgreSQL is away, and where there is one gateway, it goes by what it counts itself.
 """
 
 from __future__ import annotations
@@ -90,6 +90,9 @@ class Shares:
         if not self._used[key]:
             del self._used[key]
         self._free_since[key] = self._clock()
+        if key in self._contended:
+            # Who comes next here asks, and does not get it before those who wait elsewhere.
+            self._granted[key] = self._used[key]  # RULE (limit-share-not-kept)
 
     def begin_waiting(self, key: ShareKey, most: int) -> None:
         """Note that a statement waits for room."""

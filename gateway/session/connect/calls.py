@@ -217,7 +217,7 @@ class Calls:
         self, spark: PlanBackend, key: SessionKey, session: ConnectSession | None, request: GetStatusRequest
     ) -> bytes:
         """Say how operations stand; of plans that are being judged, and that Spark does not know of yet, that
-        they run."""
+        they run, and of those that wait for room their place."""
         asked = request.operation_ids
         in_spark = asked
         if session is not None and asked is not None:
@@ -228,7 +228,8 @@ class Calls:
         data = await self._forward(spark, session, "GetStatus", forwarded, self._endings.plain)
         preparing = session.preparing if session is not None and asked is not None else ()
         renamed = session.renamed if session is not None else {}
-        return with_running(data, (one.operation_id for one in preparing), renamed, listed=not asked)
+        waits = {one.operation_id: one.describe_wait() for one in preparing}
+        return with_running(data, waits, renamed, listed=not asked)
 
     async def error_details(
         self,

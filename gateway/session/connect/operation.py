@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from gateway.errors import SluiceError
@@ -67,6 +68,8 @@ class Preparing:
         self.operation_id = operation_id
         self.tags = tags
         self.interrupted = False
+        self.describe_wait: Callable[[], str] = str
+        """Says what it waits for, and its place; nothing where it does not wait."""
         self._task = asyncio.current_task()
 
     def interrupt(self) -> None:
