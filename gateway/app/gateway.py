@@ -30,6 +30,7 @@ from gateway.app.jobs_metrics import JobStates
 from gateway.app.lineage_following import LineageCollector, lineage_input, make_follower
 from gateway.app.logins import make_identity_refresh, make_logins
 from gateway.app.metalakes import metalakes_of
+from gateway.app.metastore_catalog import MetastoreCatalog
 from gateway.app.openlineage import open_sinks
 from gateway.app.other_gateways import follow_others
 from gateway.app.policy_authors import AuthorRights, PolicyAuthors
@@ -266,16 +267,19 @@ class Gateway:
         owners = dataset_owners(settings, dsn, metalakes.owner, lambda user: users.principals.get(user))
         self.metrics.registry.register(unmatched)
         catalog = make_catalog(settings, queries, reader, metalakes, owners, unmatched.learn)
+        sparks.owners, sparks.metalakes = owners, metalakes.states
+        # Of files tables are made on the first Spark, and known on all with its metastore.
+        held = MetastoreCatalog(catalog, lambda: sparks.main.dependencies.locks.catalogs)
         stack.push_async_callback(in_time, catalog.close)
         limits = session_limits(settings.sessions, settings.backend)
         places = make_places(settings, queries, catalog, metalakes.states)
         uses = LimitUse(dsn)
         self._stack.callback(uses.close)
-        held = LimitShares(dsn, ledger.gateway)
-        self._stack.push_async_callback(held.leave)
-        shares = Shares(held, has_others=lambda: bool(names.others))
+        limit_shares = LimitShares(dsn, ledger.gateway)
+        self._stack.push_async_callback(limit_shares.leave)
+        shares = Shares(limit_shares, has_others=lambda: bool(names.others))
         budgets = Budgets(lambda: rules.current, limits_of, self.metrics, shared=uses, shares=shares)
-        self._background += [uses.run(), held.run(), budgets.run(), budgets.keep_shares()]
+        self._background += [uses.run(), limit_shares.run(), budgets.run(), budgets.keep_shares()]
         dependencies = Dependencies(
             judge=sparks.make_judge(alone, reader),
             policies=lambda: rules.current,
@@ -304,8 +308,9 @@ class Gateway:
             promotion=make_promotion(
                 settings,
                 queries,
-                catalog,
+                held,
                 dsn,
+                elsewhere=sparks.find_elsewhere(main).explain if sparks.fleet.several else None,
                 ledger=ledger,
                 gateway=ledger.gateway,
                 metalakes=metalakes.states,
@@ -322,8 +327,8 @@ class Gateway:
             self.metrics.registry.register(StateCollector(lambda: backend_gauges(sparks.fleet)))
             self._reloading.fleet = sparks.fleet
             await sparks.try_pending(START_S)
-        self._background.append(make_listening(settings, catalog, dsn).run())
-        refreshing = make_refreshing(settings, queries, catalog, dsn)
+        self._background.append(make_listening(settings, held, dsn).run())
+        refreshing = make_refreshing(settings, queries, held, dsn)
         if refreshing is not None:
             self.metrics.registry.register(StateCollector(partial(dataset_gauges, refreshing)))
             self._background.append(refreshing.run())

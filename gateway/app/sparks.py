@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -27,7 +27,7 @@ from gateway.app.explaining import (
     select_judging_settings,
 )
 from gateway.app.files import make_places
-from gateway.app.spark_places import PlacesOfSparks
+from gateway.app.spark_places import PlacesElsewhere, PlacesOfSparks
 from gateway.app.upstream import Queries, Upstream
 from gateway.backends.spark_discovery import (
     Discovery,
@@ -35,7 +35,7 @@ from gateway.backends.spark_discovery import (
     EndpointSliceDiscovery,
     FileDiscovery,
 )
-from gateway.catalog.live import LiveCatalog
+from gateway.catalog.live import LiveCatalog, Owners
 from gateway.errors import Faults, SluiceError
 from gateway.model.spark_minors import minor_of
 from gateway.model.sparks import Routing, RoutingRule, SparkFacts
@@ -52,6 +52,7 @@ from gateway.session.routing.fleet import Fleet, FleetLimits, SparkEndpoint, Spa
 from gateway.session.service import Sessions
 from gateway.settings.backends import BackendSettings, DiscoverySettings
 from gateway.settings.models import Settings
+from gateway.sources.metalakes import MetalakeState
 
 if TYPE_CHECKING:
     from gateway.backends.embedded_spark import EmbeddedSpark
@@ -99,6 +100,10 @@ class Sparks:
     embedded: Mapping[str, EmbeddedSpark] = field(default_factory=dict)
     """Those that are the gateway's own, by the names of their backends."""
     other_gateways: OtherGateways | None = None
+    owners: Owners | None = None
+    """Whose tables are, where files become tables."""
+    metalakes: Callable[[], Iterable[MetalakeState]] = tuple
+    """How the first Spark's metalakes are doing; their warehouses are nobody's files on any Spark."""
     _template: Dependencies | None = None
     _readers: dict[Parsers, ReaderPool] = field(default_factory=dict)
     _starting: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -167,8 +172,10 @@ class Sparks:
 
     def wrap_places(self, name: str, own: TablePlaces) -> TablePlaces:
         """Return what says whose tables the files at a path are, on a Spark."""
-        if not self.fleet.several:
-            return own
+        return PlacesOfSparks(own, self.find_elsewhere(name)) if self.fleet.several else own
+
+    def find_elsewhere(self, name: str) -> PlacesElsewhere:
+        """Return what says whether tables of other metastores than a Spark's have files at a path."""
         metastore = self.settings.metastore_of(name)
 
         def others() -> list[TablePlaces]:
@@ -183,7 +190,7 @@ class Sparks:
             reached = {one.entry.facts.metastore for one in self.parts.values()} | {metastore}
             return [one for one in self._list_metastores() if one not in reached]
 
-        return PlacesOfSparks(own, others, missing)
+        return PlacesElsewhere(others, missing)
 
     def _list_metastores(self) -> set[str]:
         return {self.settings.metastore_of(name) for name in self.settings.all_backends}
@@ -219,10 +226,10 @@ class Sparks:
             version = (await upstream.ask()).version
             queries = upstream.queries()
             stack.push_async_callback(in_time, queries.close)
-            catalog = make_catalog(settings, queries, reader)
+            catalog = make_catalog(settings, queries, reader, owners=self.owners if settings.files else None)
             stack.push_async_callback(in_time, catalog.close)
             limits = self.limits(backend)
-            own = make_places(settings, queries, catalog)
+            own = make_places(settings, queries, catalog, self.metalakes)
             dependencies = replace(
                 template,
                 judge=self.make_judge(settings, reader),
@@ -235,7 +242,8 @@ class Sparks:
                 secrets=catalogs.secrets(),
                 session_catalogs=catalogs.list_session_catalogs,
                 places=self.wrap_places(pool, own),
-                promotion=None,
+                # RULE (files-of-main-metastore)
+                promotion=template.promotion if settings.files else None,
             )
             stack.callback(dependencies.locks.remove_catalog, catalog)
             facts = self.build_facts(name, pool, version)

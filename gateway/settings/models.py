@@ -6,6 +6,7 @@ key has a default that is safe for one machine, so that an empty file is a gatew
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
@@ -361,6 +362,11 @@ class LogSettings(Section):
     """Lowest level written."""
 
 
+def _name_folder(metastore: str) -> str:
+    """Return where below `sessions.checkpoints` those of a metastore are that is not the first Spark's."""
+    return metastore.replace(" ", "_")
+
+
 class Settings(Section):
     """Everything that `sluice serve -c FILE` reads. Relative paths start at the file's directory."""
 
@@ -422,10 +428,12 @@ class Settings(Section):
         if name != self.main_backend:
             update["reader"] = self.reader.model_copy(update=backend.parser.in_reader)
         if self.metastore_of(name) != self.metastore_of(self.main_backend):
+            # Files become tables of the first Spark's metastore, and have names there alone.
+            update["files"] = {}
             sessions = self.sessions
             if sessions.checkpoints is not None:
                 # What a stream has read of one metastore's tables is nothing to those of another.
-                own = f"{sessions.checkpoints.rstrip('/')}/{self.metastore_of(name).replace(' ', '_')}"
+                own = f"{sessions.checkpoints.rstrip('/')}/{_name_folder(self.metastore_of(name))}"
                 update["sessions"] = sessions.model_copy(update={"checkpoints": own})
         return self.model_copy(update=update)
 
@@ -481,12 +489,11 @@ class Settings(Section):
             raise ValueError(
                 f"`{self.main_backend}` cannot have `discover`: the gateway starts by asking its first Spark"
             )
-        # RULE (files-of-one-spark)
-        if len(sparks) > 1 and self.files:
-            raise ValueError("`files` needs a gateway with one Spark; remove `backends` or `files`")
-        # RULE (metalakes-of-one-spark)
-        if len(sparks) > 1 and self.metalakes:
-            raise ValueError("a catalog of type `gravitino` needs a gateway with one Spark, not `backends`")
+        stores = {self.metastore_of(name) for name in sparks}
+        folders = sorted(map(_name_folder, stores), key=str.lower)
+        # RULE (checkpoints-of-one-metastore)
+        if twice := [one for one, next_one in pairwise(folders) if one.lower() == next_one.lower()]:
+            raise ValueError(f"two metastores would have the checkpoints of streams in `{twice[0]}`")
         directories = [one.embedded.directory for one in sparks.values() if one.embedded is not None]
         if len(set(directories)) < len(directories):
             raise ValueError("two embedded Sparks have the same `directory`; each needs its own")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.app.spark_places import ELSEWHERE, PlacesOfSparks
+from gateway.app.spark_places import ELSEWHERE, PlacesElsewhere, PlacesOfSparks
 from gateway.errors import BackendUnavailable
 from gateway.model.catalog import TableName
 
@@ -27,7 +27,7 @@ class Places:
 
 async def test_a_path_is_asked_of_every_metastore() -> None:
     own, other, missing = Places(mine=PAY), Places(theirs=PAY), list[str]()
-    places = PlacesOfSparks(own, lambda: [other], lambda: missing)
+    places = PlacesOfSparks(own, PlacesElsewhere(lambda: [other], lambda: missing))
     assert await places.tables_at("s3://w/mine") == (PAY,)
     assert await places.tables_at("s3://w/theirs") == ELSEWHERE
     assert await places.tables_at("s3://w/free") == ()

@@ -109,15 +109,15 @@ REMOVALS = (
         "app.test_spark_places",
     ),
     Removal(
-        "files-of-one-spark",
-        "files become tables where there is one Spark",
-        Never(),
-        "settings.test_several_sparks",
+        "files-of-main-metastore",
+        "files become tables of the first Spark's metastore, and are looked at on all Sparks that have it",
+        Becomes("None"),
+        "app.test_several_sparks",
     ),
     Removal(
-        "metalakes-of-one-spark",
-        "catalogs come and go where there is one Spark",
-        Never(),
-        "settings.test_several_sparks",
+        "files-of-a-metastore",
+        "a table that is made of files is known on each Spark of its metastore",
+        Becomes("()"),
+        "app.test_spark_places",
     ),
 )
