@@ -78,6 +78,15 @@ def build_login(principal: Principal) -> SparkLogin:
     return SparkLogin(principal, asker.token)
 
 
+async def _close_unwanted(connection: SparkConnection, opening: asyncio.Task[calls.TOpenSessionResp]) -> None:
+    """Close a session when Spark has opened it that nobody waits for any more."""
+    with contextlib.suppress(BackendError, BackendUnavailable):
+        if (handle := (await opening).sessionHandle) is not None:
+            close = calls.TCloseSessionReq(sessionHandle=handle)
+            await connection.call("CloseSession", close, calls.TCloseSessionResp)
+    connection.abort()
+
+
 class SparkThriftBackend:
     """Opens sessions of Spark, and keeps those that were stopped until they may be closed."""
 
@@ -110,23 +119,29 @@ class SparkThriftBackend:
         catalogs = {**self._options.catalogs(), **await self._options.catalog_logins()} if told else {}
         configuration = session_configuration({**catalogs, **self._options.pinned}, settings)
         login = build_login(principal)
-        connection = await self.connect(login)
+        connection: SparkConnection | None = await self.connect(login)
         is_service = bool(self._options.service) and not login.is_gateway
         if is_service and self._options.address.http_path is None:
             # Last, over whatever else: the client cannot say it, and nobody else does.
             configuration[PROXY_USER] = principal.user  # RULE (acts-as-session-user)
         try:
             # Neither user name nor password here: under SASL Spark takes the identity from the login.
-            reply = await connection.call(
-                "OpenSession",
-                calls.TOpenSessionReq(client_protocol=protocol_version, configuration=configuration),
-                calls.TOpenSessionResp,
-            )
+            request = calls.TOpenSessionReq(client_protocol=protocol_version, configuration=configuration)
+            opening = asyncio.create_task(connection.call("OpenSession", request, calls.TOpenSessionResp))
+            try:
+                reply = await asyncio.shield(opening)
+            except asyncio.CancelledError:
+                if self._options.address.http_path is not None:
+                    # It does not end with its connection, as others do.
+                    self.endings.schedule(0, lambda: _close_unwanted(connection, opening))
+                    connection = None
+                raise
             if reply.sessionHandle is None or reply.serverProtocolVersion != protocol_version:
                 raise BackendUnavailable("Spark opened the session with an unsupported protocol version")
             return SparkThriftSession(self, login, connection, reply.sessionHandle, self._reading)
         except BaseException as fault:
-            connection.abort()
+            if connection is not None:
+                connection.abort()
             is_refused = isinstance(connection, SparkHttpConnection) and connection.is_refused
             if is_refused and self._options.user_tokens is not None and not login.is_gateway:
                 # His matter alone: Spark takes others.
