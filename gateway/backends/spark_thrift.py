@@ -119,7 +119,8 @@ class SparkThriftBackend:
         catalogs = {**self._options.catalogs(), **await self._options.catalog_logins()} if told else {}
         configuration = session_configuration({**catalogs, **self._options.pinned}, settings)
         login = build_login(principal)
-        connection: SparkConnection | None = await self.connect(login)
+        connection = await self.connect(login)
+        is_left = False
         is_service = bool(self._options.service) and not login.is_gateway
         if is_service and self._options.address.http_path is None:
             # Last, over whatever else: the client cannot say it, and nobody else does.
@@ -134,13 +135,13 @@ class SparkThriftBackend:
                 if self._options.address.http_path is not None:
                     # It does not end with its connection, as others do.
                     self.endings.schedule(0, lambda: _close_unwanted(connection, opening))
-                    connection = None
+                    is_left = True
                 raise
             if reply.sessionHandle is None or reply.serverProtocolVersion != protocol_version:
                 raise BackendUnavailable("Spark opened the session with an unsupported protocol version")
             return SparkThriftSession(self, login, connection, reply.sessionHandle, self._reading)
         except BaseException as fault:
-            if connection is not None:
+            if not is_left:
                 connection.abort()
             is_refused = isinstance(connection, SparkHttpConnection) and connection.is_refused
             if is_refused and self._options.user_tokens is not None and not login.is_gateway:

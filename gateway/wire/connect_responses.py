@@ -397,13 +397,13 @@ def with_running(data: bytes, waits: Mapping[str, str], renamed: Mapping[str, st
         status.ClearField("extensions")
         told[status.operation_id] = status
     for operation_id, words in waits.items():
-        status = told.get(operation_id)
-        if status is None and listed:
-            status = response.operation_statuses.add(operation_id=operation_id)
-        if status is not None:
-            status.state = _RUNNING
+        if operation_id not in told and listed:
+            told[operation_id] = response.operation_statuses.add(operation_id=operation_id)
+        if operation_id in told:
+            told[operation_id].state = _RUNNING
             if words:
-                status.extensions.add().Pack(error_details_pb2.RequestInfo(serving_data=words))
+                info = error_details_pb2.RequestInfo(serving_data=words)
+                told[operation_id].extensions.add().Pack(info)
     return serialize(response)
 
 

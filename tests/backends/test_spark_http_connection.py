@@ -20,7 +20,7 @@ from gateway.backends.spark_thrift_options import SparkThriftOptions
 from gateway.errors import AuthenticationFailed, BackendUnavailable
 from gateway.model.principal import Principal
 from gateway.model.spark_logins import SparkLogin
-from gateway.session.ports import ASKER, CatalogAsker
+from gateway.session.ports import ASKER, NO_TOKEN, CatalogAsker
 from gateway.wire import messages
 from gateway.wire.calls import TFetchResultsResp
 from gateway.wire.rows import decode_rows
@@ -43,9 +43,25 @@ class HttpServer:
     port: int = 0
     status: str = "200 OK"
 
-    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    tasks: set[asyncio.Task[None]] = field(default_factory=set)
+
+    def accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.tasks.add(asyncio.create_task(self._serve(reader, writer)))
+
+    async def close(self) -> None:
+        for task in self.tasks:
+            task.cancel()
+        await asyncio.gather(*self.tasks, return_exceptions=True)
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            await self._converse(reader, writer)
+        finally:
+            writer.close()
+
+    async def _converse(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         inner: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
-        with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
+        try:
             while head := await reader.readuntil(b"\r\n\r\n"):
                 first, *lines = head.decode().strip().split("\r\n")
                 headers = {name.lower(): value for name, value in (one.split(": ", 1) for one in lines)}
@@ -59,9 +75,11 @@ class HttpServer:
                 inner[1].write(struct.pack(">I", len(body)) + body)
                 (length,) = struct.unpack(">I", await inner[0].readexactly(4))
                 await self._answer(writer, await inner[0].readexactly(length))
-        if inner is not None:
-            inner[1].close()
-        writer.close()
+        except (asyncio.IncompleteReadError, ConnectionError):
+            pass
+        finally:
+            if inner is not None:
+                inner[1].close()
 
     def _user(self, headers: dict[str, str], path: str) -> str:
         acts_as = parse_qs(urlsplit(path).query).get("doAs")
@@ -98,12 +116,13 @@ class HttpServer:
 async def over_http(way: Way = "length") -> AsyncIterator[tuple[HttpServer, FakeHiveServer]]:
     async with FakeHiveServer() as hive:
         made = HttpServer(hive, way)
-        listening = await asyncio.start_server(made.serve, "127.0.0.1", 0)
+        listening = await asyncio.start_server(made.accept, "127.0.0.1", 0)
         made.port = listening.sockets[0].getsockname()[1]
         try:
             yield made, hive
         finally:
             listening.close()
+            await made.close()
 
 
 def backend_for(server: HttpServer, **options: Any) -> SparkThriftBackend:
@@ -113,10 +132,10 @@ def backend_for(server: HttpServer, **options: Any) -> SparkThriftBackend:
                 host="127.0.0.1",
                 port=server.port,
                 http_path="cliservice",
-                **dict.fromkeys(
-                    ("call_timeout_s", "urgent_timeout_s", "fetch_timeout_s", "connect_timeout_s"),
-                    patience(5),
-                ),
+                call_timeout_s=patience(5),
+                urgent_timeout_s=patience(5),
+                fetch_timeout_s=patience(5),
+                connect_timeout_s=patience(5),
             ),
             stop_grace_s=0.05,
             **options,
@@ -146,6 +165,7 @@ async def test_a_statement_over_http_gives_the_rows_that_it_gives_over_the_binar
         assert relayed.rows > 0
         assert relayed.bytes == len(sink.data)
         reply = messages.decode_reply(bytes(sink.data[4:]), TFetchResultsResp)
+        assert reply.results is not None
         assert len(decode_rows(reply.results)) == relayed.rows
         await operation.close()
         await session.close()
@@ -170,6 +190,7 @@ async def test_a_service_acts_as_each_user_by_do_as() -> None:
 
 
 async def test_who_has_nothing_to_show_makes_no_connection() -> None:
+    ASKER.set(NO_TOKEN)
     async with over_http() as (server, _):
         with pytest.raises(AuthenticationFailed, match="tokens of their own"):
             await backend_for(server, user_tokens=token_of).open_session(

@@ -124,11 +124,11 @@ async def test_a_spark_that_opens_the_session_as_somebody_else_gets_no_statement
     async with FakeHiveServer() as server:
         server.on("SELECT current_user()", Answer.text((says,)))
         server.on("SELECT 1", NUMBERS)
-        async with session_on(server, service="svc", password="p") as session:
-            with pytest.raises(BackendUnavailable, match="as somebody else") as raised:
-                await session.execute(cleared("SELECT 1"), run_async=True, timeout_s=0)
-            assert raised.value.lasting
-            assert "SELECT 1" not in [one.text for one in server.statements]
+        backend = backend_for(server, service="svc", password="p")
+        with pytest.raises(BackendUnavailable, match="as somebody else") as raised:
+            await backend.open_session(ALICE, protocol_version=9, settings={})
+        assert raised.value.lasting
+        assert "SELECT 1" not in [one.text for one in server.statements]
 
 
 async def test_who_asks_what_spark_has_by_itself_tells_it_of_no_catalogs() -> None:

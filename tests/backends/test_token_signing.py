@@ -20,11 +20,9 @@ ISSUER = "https://sluice.example"
 
 
 def pem(key: Any) -> str:
-    return key.private_bytes(
-        serialization.Encoding.PEM,
-        serialization.PrivateFormat.PKCS8,
-        serialization.NoEncryption(),
-    ).decode()
+    form = serialization.PrivateFormat.PKCS8
+    written: bytes = key.private_bytes(serialization.Encoding.PEM, form, serialization.NoEncryption())
+    return written.decode()
 
 
 def new_key() -> str:

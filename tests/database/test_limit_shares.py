@@ -154,8 +154,7 @@ async def test_without_postgresql_each_goes_by_what_it_counts_itself(fleet: Flee
     fleet.stores[1]._dsn = "postgresql://127.0.0.1:1/none"
     assert await take(other, RUN, 1)
     assert not await take(other, RUN, 1)
-    assert not other.are_counted_together
-    fleet.stores[1]._dsn = fleet.database
+    fleet.stores[1]._dsn, fleet.stores[1]._pool = fleet.database, None
     fleet.stores[1]._away_until = float("-inf")
     await fleet.look(other)
     assert other.are_counted_together

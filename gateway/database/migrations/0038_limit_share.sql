@@ -24,7 +24,8 @@ DECLARE
     waited_longer bigint;
     since timestamptz;
 BEGIN
-    FOR place IN 1 .. cardinality(limits) LOOP
+    FOR at IN 1 .. cardinality(limits) LOOP
+        place := at;
         PERFORM pg_advisory_xact_lock(
             hashtextextended(concat_ws(chr(31), measures[place], limits[place], subjects[place]), 39)
         );

@@ -12,7 +12,7 @@ from gateway.model.spark_logins import SparkLogin
 from gateway.session.limits import SessionLimits
 from gateway.session.ports import ASKER, NO_TOKEN, CatalogAsker
 from gateway.wire.connect import pb, serialize
-from tests.session.connect.fakes import ALICE, BOB, CLIENT, OTHER_SESSION, SESSION, World, sql, table
+from tests.session.connect.fakes import ALICE, BOB, CLIENT, OTHER_SESSION, SESSION, World, sql, table, uid
 
 
 def by_method(world: World) -> dict[str, set[SparkLogin]]:
@@ -45,7 +45,7 @@ async def test_a_session_that_nobody_uses_ends_in_its_own_users_name() -> None:
     ASKER.set(CatalogAsker("of an administrator"))
     await world.service.expire()
     assert by_method(world)["ReleaseSession"] == {SparkLogin(BOB, "of bob"), SparkLogin(ALICE, "of alice")}
-    await world.run(table("t"))
+    await world.run(table("t"), session=uid())
     world.spark.reached.clear()
     await world.service.end_where(lambda *_: True, "removed", by="admin")
     assert {login.principal for login in by_method(world)["ReleaseSession"]} == {BOB}
@@ -75,7 +75,7 @@ async def test_who_cannot_be_shown_gets_no_session_and_it_is_on_record(
     assert not world.service.list_open()
     assert world.spark.received == []
     refused = [e for e in world.ledger.events if e.body.get("action") == "session_refused"]
-    assert [(e.principal, e.body["reason"]) for e in refused] == [
+    assert [(e.user, e.body["reason"]) for e in refused] == [
         ("bob", "this Spark takes users by tokens of their own")
     ]
 
