@@ -22,11 +22,10 @@ from gateway.app.files_at_fault import describe_files_at_fault
 from gateway.app.lineage_following import trouble
 from gateway.app.logins import Logins, make_impersonation
 from gateway.app.policy_authors import AuthorRights
-from gateway.app.probes import Probes, build_connection_limiter
+from gateway.app.probes import Probes, build_connection_limiter, list_first_pages
 from gateway.app.reloading import Reloading
 from gateway.app.rules import PolicyRegistry
 from gateway.app.sparks import Sparks
-from gateway.app.user_tokens import WELL_KNOWN, make_key_application
 from gateway.audit.ledger import FileLedger
 from gateway.database.connect_sessions import ConnectSessionStore
 from gateway.errors import Faults
@@ -415,8 +414,7 @@ def _apis(parts: GatewayParts) -> Mapping[str, Callable[[], web.Application]]:
         )
         parts.stack.push_async_callback(lineage.close)
         found["/lineage"] = lineage.api.app
-    if settings.token_signing is not None:
-        found[WELL_KNOWN] = make_key_application(settings.token_signing)
+    found.update(list_first_pages(settings))
     if listener.tags is not None or listener.sessions is not None:
         from gateway.app.administered_apis import make_sessions_api, make_tags_api  # optional, as above
 

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import structlog
 
 from gateway.app.catalogs import make_catalogs
+from gateway.app.discovering import leave_out_own, make_discovery
 from gateway.app.explaining import (
     make_catalog,
     make_upstream,
@@ -29,14 +30,8 @@ from gateway.app.explaining import (
 from gateway.app.files import make_places
 from gateway.app.spark_places import PlacesElsewhere, PlacesOfSparks
 from gateway.app.upstream import Queries, Upstream
-from gateway.backends.spark_discovery import (
-    Discovery,
-    DnsDiscovery,
-    EndpointSliceDiscovery,
-    FileDiscovery,
-)
 from gateway.catalog.live import LiveCatalog, Owners
-from gateway.errors import Faults, SluiceError
+from gateway.errors import SluiceError
 from gateway.model.spark_minors import minor_of
 from gateway.model.sparks import Routing, RoutingRule, SparkFacts
 from gateway.pipeline import judge
@@ -370,6 +365,7 @@ class Sparks:
     async def take_addresses(self, pool: str, backend: BackendSettings, addresses: frozenset[str]) -> None:
         """Have the Sparks at these addresses, and no others, get new sessions of those discovered under a
         name."""
+        addresses = await leave_out_own(addresses, self.settings, backend)
         most = backend.discover.most if backend.discover is not None else 0
         if len(addresses) > most:
             _log.warning("backends_left_out", backend=pool, found=len(addresses), most=most)
@@ -573,23 +569,4 @@ def make_routing(settings: Settings) -> Routing:
             for rule in settings.routing.rules
         ),
         default=default,
-    )
-
-
-def make_discovery(settings: DiscoverySettings) -> Discovery:
-    """Return what tells the addresses of Sparks."""
-    if settings.file is not None:
-        return FileDiscovery(settings.file)
-    if settings.dns is not None:
-        return DnsDiscovery(settings.dns)
-    kubernetes = settings.kubernetes
-    if kubernetes is None:
-        raise Faults(["`discover` needs one of `file`, `dns` and `kubernetes`"])
-    token = kubernetes.token
-    return EndpointSliceDiscovery(
-        kubernetes.api,
-        kubernetes.namespace,
-        kubernetes.service,
-        token=None if token is None else token.reveal,
-        ca_file=kubernetes.ca_file,
     )

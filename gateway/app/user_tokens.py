@@ -8,35 +8,24 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import Any
 
 import structlog
-from aiohttp import web
 
 from gateway.app.catalogs import make_exchange
+from gateway.app.public_keys import make_signer
 from gateway.backends.token_signing import TokenSigner
 from gateway.catalog.token_exchange import NotExchanged, TokenExchange
 from gateway.errors import AuthenticationFailed, BackendUnavailable, Faults
 from gateway.model.principal import Principal
 from gateway.model.spark_logins import SparkLogin
-from gateway.settings.backends import BackendSettings, IdentitySettings, TokenSigningSettings
+from gateway.settings.backends import BackendSettings, IdentitySettings
 from gateway.settings.models import Settings
 
 _log = structlog.get_logger(__name__)
 
 UserTokens = Callable[[SparkLogin], Awaitable[str]]
 """Returns the token of a user. Raises AuthenticationFailed, BackendUnavailable."""
-WELL_KNOWN = "/.well-known"
 MISSING = "this Spark takes users by tokens of their own; log in by one of the issuer's"
-
-
-def make_signer(settings: TokenSigningSettings) -> TokenSigner:
-    """Return what signs by the keys of the settings. Raises Faults."""
-    return TokenSigner(
-        settings.issuer,
-        lambda: [one.reveal() for one in settings.keys],
-        lifetime_s=settings.lifetime_s,
-    )
 
 
 def make_user_tokens(
@@ -112,27 +101,3 @@ async def _pass_on(own: str, login: SparkLogin) -> str:
     if not login.shown:  # RULE (no-token-none-passed-on)
         raise AuthenticationFailed(MISSING)
     return login.shown
-
-
-def make_key_application(settings: TokenSigningSettings) -> Callable[[], web.Application]:
-    """Return what makes the pages of public keys, as OpenID Connect has them. Raises Faults."""
-    signer = make_signer(settings)
-
-    async def keys(_request: web.Request) -> web.Response:
-        return _answer(signer.list_public_keys())
-
-    async def configuration(_request: web.Request) -> web.Response:
-        address = f"{settings.issuer.rstrip('/')}{WELL_KNOWN}/jwks.json"
-        return _answer({"issuer": settings.issuer, "jwks_uri": address})
-
-    def make() -> web.Application:
-        app = web.Application(client_max_size=1024)
-        app.router.add_get("/jwks.json", keys)
-        app.router.add_get("/openid-configuration", configuration)
-        return app
-
-    return make
-
-
-def _answer(document: Any) -> web.Response:
-    return web.json_response(document, headers={"Cache-Control": "max-age=60"})

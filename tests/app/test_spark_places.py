@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any, cast
+
 import pytest
 
+from gateway.app.metastore_catalog import MetastoreCatalog
 from gateway.app.spark_places import ELSEWHERE, PlacesElsewhere, PlacesOfSparks
 from gateway.errors import BackendUnavailable
 from gateway.model.catalog import TableName
@@ -23,6 +26,23 @@ class Places:
         if self.down:
             raise BackendUnavailable("Spark cannot be reached")
         return self.unknown or tuple(name for place, name in self.tables.items() if place == url)
+
+
+class Known:
+    """What one Spark knows of names."""
+
+    def __init__(self) -> None:
+        self.forgotten: list[Any] = []
+
+    def invalidate(self, tables: Any, databases: Any, **_: Any) -> None:
+        self.forgotten.append((tables, databases))
+
+
+def test_what_is_made_of_files_is_known_on_each_spark_of_the_metastore() -> None:
+    here, there = Known(), Known()
+    held = MetastoreCatalog(cast(Any, here), lambda: cast(Any, [here, there]))
+    held.invalidate([PAY], [])
+    assert here.forgotten == there.forgotten == [([PAY], [])]
 
 
 async def test_a_path_is_asked_of_every_metastore() -> None:

@@ -13,7 +13,8 @@ from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
 
 from gateway.app import user_tokens
-from gateway.app.user_tokens import make_key_application, make_user_tokens
+from gateway.app.public_keys import make_key_application
+from gateway.app.user_tokens import make_user_tokens
 from gateway.catalog.token_exchange import NotExchanged
 from gateway.errors import AuthenticationFailed, BackendUnavailable, Faults
 from gateway.model.principal import Principal
