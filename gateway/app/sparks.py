@@ -225,6 +225,7 @@ class Sparks:
             stack.push_async_callback(in_time, catalog.close)
             limits = self.limits(backend)
             own = make_places(settings, queries, catalog, self.metalakes)
+            promotion = template.promotion if settings.files else None  # RULE (files-of-main-metastore)
             dependencies = replace(
                 template,
                 judge=self.make_judge(settings, reader),
@@ -237,8 +238,7 @@ class Sparks:
                 secrets=catalogs.secrets(),
                 session_catalogs=catalogs.list_session_catalogs,
                 places=self.wrap_places(pool, own),
-                # RULE (files-of-main-metastore)
-                promotion=template.promotion if settings.files else None,
+                promotion=promotion,
             )
             stack.callback(dependencies.locks.remove_catalog, catalog)
             facts = self.build_facts(name, pool, version)

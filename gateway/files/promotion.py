@@ -355,8 +355,8 @@ class Promoter:
             raise _build_unknown_location_error(source, name, whose) from None
         if found is not None:
             raise _explain_refused(source, name, found, decide)
+        # RULE (files-of-another-metastore)
         if self._elsewhere is not None and (why := await self._elsewhere(url)):
-            # RULE (files-of-another-metastore)
             raise UnfitFiles(why)
 
 

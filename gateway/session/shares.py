@@ -176,6 +176,6 @@ class Shares:
                 self._free_since.pop(key, None)
 
     def _is_due(self, key: ShareKey, since: float) -> bool:
-        return (
-            key in self._contended or key.measure == "sessions" or self._clock() - since >= KEEP_S
-        )  # RULE (limit-share-given-back)
+        """Whether a share goes back that has not been used since then."""
+        lasts = key not in self._contended and key.measure != "sessions"
+        return not lasts or self._clock() - since >= KEEP_S  # RULE (limit-share-given-back)

@@ -257,6 +257,14 @@ async def test_databases_warehouses_and_reserved_places_are_taken(database: str)
     mine = promoter(spark, database, reserved=("s3://b/raw/events/checkpoints",))
     refused = await mine.promote(EVENTS, ALICE, decide, not_escaped)
     assert refused is not None
+
+    async def elsewhere(url: str) -> str | None:
+        return f"{url} has files of a table of another Spark"
+
+    mine = promoter(spark, database, elsewhere=elsewhere)
+    refused = await mine.promote(EVENTS, ALICE, decide, not_escaped)
+    assert refused is not None
+    assert "of another Spark" in refused.message
     assert spark.made == 0
 
 

@@ -197,15 +197,18 @@ class RoutedConnectSessions:
             raise
         except asyncio.CancelledError:
             # Nor does who goes away, for whom nothing is waited here.
-            task = asyncio.create_task(self._take_back(sessions, key, spark.name))  # RULE (gone-unbound)
-            self._taking_back.add(task)
-            task.add_done_callback(self._taking_back.discard)
+            self._begin_taking_back(sessions, key, spark.name)  # RULE (gone-unbound)
             raise
         if is_here:
             return sessions
         # Another gateway could not reach this Spark, and has moved it.
         await sessions.drop(key)  # RULE (moved-session-dropped)
         return None
+
+    def _begin_taking_back(self, sessions: ConnectSessions, key: SessionKey, backend: str) -> None:
+        task = asyncio.create_task(self._take_back(sessions, key, backend))
+        self._taking_back.add(task)
+        task.add_done_callback(self._taking_back.discard)
 
     async def _take_back(self, sessions: ConnectSessions, key: SessionKey, backend: str) -> None:
         """Leave nothing of a session that its client has not waited for."""
