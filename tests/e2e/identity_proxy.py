@@ -65,7 +65,8 @@ class IdentityProxy:
             async for response in call:
                 await context.write(response)
         except grpc.aio.AioRpcError as error:
-            await context.abort(error.code(), error.details(), error.trailing_metadata())
+            details = tuple((key, value) for key, value in error.trailing_metadata() or ())
+            await context.abort(error.code(), error.details() or "", details)
         except asyncio.CancelledError:
             call.cancel()
             raise

@@ -97,14 +97,14 @@ async def test_a_client_that_goes_away_while_its_session_is_opened_leaves_nothin
         spark.silent = slow[name]
     opening = asyncio.create_task(site.one.plan())
     async with asyncio.timeout(patience(5)):
-        while not any(method == "open_session" for s in site.sparks.values() for method, _ in s.reached):
+        while not any(method == "open_session" for s in site.sparks.values() for method, _ in s.reached):  # noqa: ASYNC110
             await asyncio.sleep(0)
         opening.cancel()
         with suppress(asyncio.CancelledError):
             await opening
         for event in slow.values():
             event.set()
-        while KEY in site.store.rows or site.where():
+        while KEY in site.store.rows or site.where():  # noqa: ASYNC110
             await asyncio.sleep(0)
     for world in site.one.worlds.values():
         assert not world.service.list_open()
