@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import fcntl
 from collections.abc import Callable, Coroutine, Iterator, Mapping
-from contextlib import AsyncExitStack, contextmanager
+from contextlib import AsyncExitStack, closing, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -270,13 +270,11 @@ class Gateway:
         self.metrics.registry.register(unmatched)
         catalog = make_catalog(settings, queries, reader, metalakes, owners, unmatched.learn)
         sparks.owners, sparks.metalakes = owners, metalakes.states
-        # Of files tables are made on the first Spark, and known on all with its metastore.
         held = MetastoreCatalog(catalog, lambda: sparks.main.dependencies.locks.catalogs)
         stack.push_async_callback(in_time, catalog.close)
         limits = session_limits(settings.sessions, settings.backend)
         places = make_places(settings, queries, catalog, metalakes.states)
-        uses = LimitUse(dsn)
-        self._stack.callback(uses.close)
+        uses = self._stack.enter_context(closing(LimitUse(dsn)))
         limit_shares = LimitShares(dsn, ledger.gateway)
         self._stack.push_async_callback(limit_shares.leave)
         shares = Shares(limit_shares, has_others=lambda: bool(names.others))

@@ -42,6 +42,8 @@ class HttpServer:
     heads: list[dict[str, str]] = field(default_factory=list)
     port: int = 0
     status: str = "200 OK"
+    until: asyncio.Event | None = None
+    """Replies come after it."""
 
     tasks: set[asyncio.Task[None]] = field(default_factory=set)
 
@@ -74,7 +76,10 @@ class HttpServer:
                     inner = await self._log_in(self._user(headers, first.split(" ")[1]))
                 inner[1].write(struct.pack(">I", len(body)) + body)
                 (length,) = struct.unpack(">I", await inner[0].readexactly(4))
-                await self._answer(writer, await inner[0].readexactly(length))
+                body = await inner[0].readexactly(length)
+                if self.until is not None:
+                    await self.until.wait()
+                await self._answer(writer, body)
         except (asyncio.IncompleteReadError, ConnectionError):
             pass
         finally:
@@ -187,6 +192,25 @@ async def test_a_service_acts_as_each_user_by_do_as() -> None:
         }
         assert "hive.server2.proxy.user" not in hive.opened[0].configuration
         await session.close()
+
+
+async def test_a_session_that_nobody_waits_for_any_more_is_closed_when_spark_has_opened_it() -> None:
+    """It does not end with its connection, as over the binary transport."""
+    async with over_http() as (server, hive):
+        server.until = asyncio.Event()
+        ASKER.set(CatalogAsker("shown"))
+        backend = backend_for(server, user_tokens=token_of)
+        opening = asyncio.create_task(backend.open_session(ALICE, protocol_version=9, settings={}))
+        while not hive.opened:  # noqa: ASYNC110
+            await asyncio.sleep(0)
+        opening.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await opening
+        server.until.set()
+        async with asyncio.timeout(patience(5)):
+            while "CloseSession" not in hive.calls:  # noqa: ASYNC110
+                await asyncio.sleep(0)
+        await backend.close()
 
 
 async def test_who_has_nothing_to_show_makes_no_connection() -> None:

@@ -54,7 +54,7 @@ class IdentityProxy:
 
         async def owned() -> Any:
             async for request in requests:
-                message = method.request.FromString(request)
+                message: Any = method.request.FromString(request)
                 message.user_context.user_id = user.user
                 yield message.SerializeToString()
 
