@@ -108,7 +108,7 @@ class SparkConnectOptions:
 class SparkConnectBackend:
     """A few connections to one Spark Connect server, shared by all sessions.
 
-    A user gets to it by `acting_for`; what it does itself is done in the gateway's own name.
+    A user gets to it by `act_for`; what it does itself is done in the gateway's own name.
     """
 
     def __init__(self, options: SparkConnectOptions) -> None:
@@ -121,10 +121,10 @@ class SparkConnectBackend:
         self._untouched: tuple[tuple[str, str], Mapping[str, str]] | None = None
         """The process that was asked last, and what is set in a session there that no client has touched."""
         self._metadata = (("authorization", f"Bearer {options.token}"),) if options.token else ()
-        self.own = self.acting_for(lambda: OWN_LOGIN)
+        self.own = self.act_for(lambda: OWN_LOGIN)
         """What the gateway asks for itself."""
 
-    def acting_for(self, login: Callable[[], SparkLogin]) -> SparkConnectUser:
+    def act_for(self, login: Callable[[], SparkLogin]) -> SparkConnectUser:
         """Return it as a user reaches it. See `PlanBackends`."""
         return SparkConnectUser(self, login)
 

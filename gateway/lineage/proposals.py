@@ -515,12 +515,9 @@ async def decide(
         )
         await absorb_drift(connection, wanted)
         accepted = any(known.state == ACCEPTED or state == ACCEPTED for known in new)
-        await connection.execute(
-            "UPDATE sluice.tag_state SET decisions = decisions + 1, accepted = accepted + $1",
-            1 if accepted else 0,
-        )
-        if accepted:
-            await tell_policies_changed(connection)
+        counted = "UPDATE sluice.tag_state SET decisions = decisions + 1, accepted = accepted + $1"
+        await connection.execute(counted, int(accepted))
+        await tell_policies_changed(connection)
         return await proposals(connection, ids=wanted, limit=len(wanted))
 
 

@@ -246,7 +246,7 @@ class OpenedSession:
 class PlanBackends(Protocol):
     """Spark's Connect endpoint, which everybody reaches in his own name alone."""
 
-    def acting_for(self, login: Callable[[], SparkLogin]) -> PlanBackend:
+    def act_for(self, login: Callable[[], SparkLogin]) -> PlanBackend:
         """Return it as a user reaches it; `login` is asked for each call."""
         ...
 

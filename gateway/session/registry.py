@@ -72,7 +72,7 @@ class Registry(Generic[K, S]):
     def all(self) -> list[S]:
         return list(self.sessions.values())
 
-    def asking_for_room(self, principal: Principal, client: Client) -> AbstractAsyncContextManager[None]:
+    def ask_for_room(self, principal: Principal, client: Client) -> AbstractAsyncContextManager[None]:
         """Have a place taken within, of what the sessions at other gateways leave."""
         return self._budgets.opening(principal, client, self._backend)
 

@@ -96,7 +96,7 @@ class Sessions(EndpointSessions[bytes, Session]):
         principal = await self.admit(principal, client)
         async with (
             self.recording_refusals(principal, client),
-            self._registry.asking_for_room(principal, client),
+            self._registry.ask_for_room(principal, client),
         ):
             seat = self._registry.reserve(principal, client)
         session_catalogs, first = self._dependencies.session_catalogs, self._dependencies.first_context

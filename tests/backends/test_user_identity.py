@@ -64,7 +64,7 @@ async def proxied(server: FakeConnectServer) -> AsyncIterator[SparkConnectBacken
 
 def user(backend: SparkConnectBackend, name: str = "bob", shown: str = "shown") -> SparkConnectUser:
     login = SparkLogin(Principal(user=name), shown)
-    return backend.acting_for(lambda: login)
+    return backend.act_for(lambda: login)
 
 
 def wants_own_tokens(server: FakeConnectServer) -> None:

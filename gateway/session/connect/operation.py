@@ -297,7 +297,7 @@ class ConnectSession(EndpointSession[str, ConnectOperation]):
         """`shown`: the token that its user has logged in by, if any."""
         super().__init__(session_id, principal, client, SessionContext(endpoint="connect"), opened)
         self.shown = shown
-        self.spark = backends.acting_for(lambda: SparkLogin(self.principal_now, self.shown))
+        self.spark = backends.act_for(lambda: SparkLogin(self.principal_now, self.shown))
         """Spark as the user of this session reaches it, and nobody else."""
         self.server_session = ""
         """Spark's own id of the session; every call carries it, so that Spark refuses when its session is a

@@ -152,7 +152,7 @@ class ConnectSessions(EndpointSessions[SessionKey, ConnectSession]):
         else:
             key = (principal.user, asked.session_id)
             observed = asked.observed
-            spark = self._acting_for(principal)
+            spark = self._act_for(principal)
             if session is not None:
                 session.require_shown(asked.operation_id)
                 observed = session.server_session
@@ -199,7 +199,7 @@ class ConnectSessions(EndpointSessions[SessionKey, ConnectSession]):
         asked = await in_turn(lambda: connect_requests.call(method, request))
         client = _build_recorded_client(client, asked)
         key = (principal.user, asked.session_id)
-        spark = self._acting_for(principal)
+        spark = self._act_for(principal)
         self._require_answered(key)
         match asked:
             case ConfigRequest():
@@ -291,12 +291,12 @@ class ConnectSessions(EndpointSessions[SessionKey, ConnectSession]):
 
     async def is_in_spark(self, principal: Principal, session_id: str) -> bool:
         """Whether this Spark has a session of somebody's already. Raises BackendUnavailable."""
-        return await is_in_spark(self._acting_for(principal), (principal.user, session_id))
+        return await is_in_spark(self._act_for(principal), (principal.user, session_id))
 
-    def _acting_for(self, principal: Principal) -> PlanBackend:
+    def _act_for(self, principal: Principal) -> PlanBackend:
         """Return Spark as it is reached by who makes the call that is being answered."""
         login = SparkLogin(principal, ASKER.get().token)
-        return self._backend.acting_for(lambda: login)
+        return self._backend.act_for(lambda: login)
 
     async def open(
         self, principal: Principal, client: Client, session_id: str, observed: str, *, lives: bool = False
@@ -343,7 +343,7 @@ class ConnectSessions(EndpointSessions[SessionKey, ConnectSession]):
         while True:
             session = self._registry.get(key)
             if session is None:
-                await self._release_leftover(key, self._acting_for(principal))
+                await self._release_leftover(key, self._act_for(principal))
                 admitted = await self.admit(principal, client)
                 session = self._registry.get(key) or await self._open(asked.session_id, admitted, client)
             if not session.attached:
@@ -359,7 +359,7 @@ class ConnectSessions(EndpointSessions[SessionKey, ConnectSession]):
         """Register a session, at once: nobody else opens the same one meanwhile."""
         async with (
             self.recording_refusals(principal, client),
-            self._registry.asking_for_room(principal, client),
+            self._registry.ask_for_room(principal, client),
         ):
             seat = self._registry.reserve(principal, client)
         session = ConnectSession(

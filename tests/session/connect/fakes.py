@@ -368,7 +368,7 @@ class Spark:
 
     # -- the port ----------------------------------------------------------------------------------------
 
-    def acting_for(self, login: Callable[[], SparkLogin]) -> Any:
+    def act_for(self, login: Callable[[], SparkLogin]) -> Any:
         return _ReachedSpark(self, login)
 
     async def execute(self, cleared: Cleared, envelope: Envelope) -> AsyncGenerator[bytes, None]:
