@@ -41,7 +41,7 @@ from gateway.session.dependencies import Dependencies
 from gateway.session.limits import SessionLimits
 from gateway.session.locks import CatalogLocks
 from gateway.session.open_sessions import OpenSessions
-from gateway.session.ports import Judge, OtherGateways, TablePlaces
+from gateway.session.ports import Judge, OtherGateways, Promotion, TablePlaces
 from gateway.session.recorder import MakeLineageInput, no_lineage
 from gateway.session.routing.fleet import Fleet, FleetLimits, SparkEndpoint, SparkEntry, TrySpark
 from gateway.session.service import Sessions
@@ -225,7 +225,6 @@ class Sparks:
             stack.push_async_callback(in_time, catalog.close)
             limits = self.limits(backend)
             own = make_places(settings, queries, catalog, self.metalakes)
-            promotion = template.promotion if settings.files else None  # RULE (files-of-main-metastore)
             dependencies = replace(
                 template,
                 judge=self.make_judge(settings, reader),
@@ -238,7 +237,7 @@ class Sparks:
                 secrets=catalogs.secrets(),
                 session_catalogs=catalogs.list_session_catalogs,
                 places=self.wrap_places(pool, own),
-                promotion=promotion,
+                promotion=choose_promotion(settings, template.promotion),
             )
             stack.callback(dependencies.locks.remove_catalog, catalog)
             facts = self.build_facts(name, pool, version)
@@ -548,6 +547,11 @@ async def knock(host: str, port: int) -> None:
     writer.close()
     with contextlib.suppress(OSError):
         await writer.wait_closed()
+
+
+def choose_promotion(settings: Settings, main: Promotion | None) -> Promotion | None:
+    """Return who makes tables of files for a Spark: the first one's, where it has that one's metastore."""
+    return main if settings.files else None  # RULE (files-of-main-metastore)
 
 
 def make_routing(settings: Settings) -> Routing:

@@ -124,7 +124,6 @@ async def running(
     dsn: str,
     stubs: dict[str, FakeHiveServer],
     pool: str = "",
-    main: str = "",
 ) -> AsyncIterator[Running]:
     """Serve with a parser that is there."""
     made: list[Sparks] = []
@@ -148,7 +147,7 @@ async def running(
     text = f"""
 listeners: {{thrift: {{port: 0}}, admin: {{port: 0}}}}
 backends:
-  main: {{{at["main"]}{main}}}
+  main: {{{at["main"]}}}
   etl: {{{at["etl"]}, groups: [etl]}}
   same: {{{at["same"]}, metastore: shared}}
   shares: {{{at["same"]}, metastore: shared}}
@@ -223,20 +222,6 @@ async def test_a_change_on_one_spark_is_known_on_those_that_share_its_metastore(
         assert {name for name in after if after[name] != before[name]} == {"same", "shares"}
         locks = {name: here.sparks.parts[name].dependencies.locks for name in handles}
         assert locks["same"] is locks["shares"] is not locks["main"]
-
-
-async def test_files_become_tables_of_the_main_sparks_metastore_and_are_looked_at_on_all_that_have_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reader: ReaderPool, database: str, stubs: Any
-) -> None:
-    (tmp_path / "raw").mkdir()
-    twin = f"  twin: {{thrift: {{host: 127.0.0.1, port: {stubs['same'].port}}}, metastore: lake}}\n"
-    pool = twin + f"files: {{raw: {{root: 'file:{tmp_path}/raw'}}}}\n"
-    more = {"pool": pool, "main": ", metastore: lake"}
-    async with running(tmp_path, monkeypatch, reader, database, stubs, **more) as here:
-        promotion = {name: one.dependencies.promotion for name, one in here.sparks.parts.items()}
-        assert promotion["main"] is not None
-        assert promotion["twin"] is promotion["main"]
-        assert promotion["etl"] is promotion["same"] is promotion["shares"] is None
 
 
 async def test_a_dead_spark_a_drained_one_and_one_that_comes_late(

@@ -112,7 +112,7 @@ REMOVALS = (
         "files-of-main-metastore",
         "files become tables of the first Spark's metastore, and are looked at on all Sparks that have it",
         Becomes("None"),
-        "app.test_several_sparks",
+        "app.test_spark_places",
     ),
     Removal(
         "files-of-a-metastore",
@@ -208,18 +208,18 @@ REMOVALS = (
         "limit-of-cluster",
         "what other gateways have of a limit counts",
         Becomes("True"),
-        "database.test_limit_shares",
+        "session.test_shares",
     ),
     Removal(
         "limit-share-not-kept",
         "a gateway does not push in before those who wait at another one",
         Deleted(),
-        "database.test_limit_shares",
+        "session.test_shares",
     ),
     Removal(
         "limit-share-given-back",
         "a share that nobody uses goes back",
         Becomes("False"),
-        "database.test_limit_shares",
+        "session.test_shares",
     ),
 )

@@ -60,15 +60,13 @@ async def test_calls_about_sessions_that_are_not_here_are_asked_in_the_callers_n
     assert world.spark.reached == [("ReleaseSession", SparkLogin(BOB, "bobs"))]
 
 
-async def test_who_cannot_be_shown_gets_no_session_and_it_is_on_record(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_who_cannot_be_shown_gets_no_session_and_it_is_on_record() -> None:
     world = World()
 
     async def refuse(*_: Any) -> Any:
         raise AuthenticationFailed("this Spark takes users by tokens of their own")
 
-    monkeypatch.setattr(world.spark, "open_session", refuse)
+    world.spark.open_session = refuse  # type: ignore[method-assign]
     ASKER.set(NO_TOKEN)
     with pytest.raises(AuthenticationFailed):
         await world.run(sql("SELECT 1"))
