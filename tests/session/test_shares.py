@@ -85,7 +85,7 @@ async def test_a_share_that_nobody_uses_goes_back_a_moment_later() -> None:
         one, other = world.join(), world.join()
         assert await take(one, key)
         one.take_out(key)
-        world.now += KEEP_S
+        world.now += 2 * KEEP_S
         await one.look()
         assert await take(other, key), key
 
