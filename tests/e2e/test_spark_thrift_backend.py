@@ -69,6 +69,17 @@ async def session(backend: SparkThriftBackend) -> AsyncIterator[SparkThriftSessi
     await opened.close()
 
 
+async def test_a_login_of_the_gateways_acts_as_the_user_of_the_session(spark: Spark) -> None:
+    """Spark takes `hive.server2.proxy.user` by its word where it checks no logins."""
+    address = SparkAddress(host=spark.host, port=spark.port)
+    made = SparkThriftBackend(SparkThriftOptions(address=address, service="svc", password="p"))
+    opened = await made.open_session(ALICE, protocol_version=9, settings={})
+    await opened.read_spark_configuration()
+    assert await opened.answer("SELECT current_user()", max_rows=2) == [("alice",)]
+    await opened.close()
+    await made.close()
+
+
 def test_the_parsers_settings_are_the_ones_that_spark_has_by_itself(spark: Spark) -> None:
     """A key that this Spark does not know, or another default, means that reader and Spark could differ."""
     for key, value in PARSER_SETTINGS.items():
