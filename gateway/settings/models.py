@@ -504,7 +504,7 @@ class Settings(Section):
                 f"`{self.main_backend}` cannot have `discover`: the gateway starts by asking its first Spark"
             )
         stores = {self.metastore_of(name) for name in sparks}
-        folders = sorted(map(_name_folder, stores), key=str.lower)
+        folders = sorted(map(_name_folder, stores), key=lambda one: (one.lower(), one))
         # RULE (checkpoints-of-one-metastore)
         if twice := [one for one, next_one in pairwise(folders) if one.lower() == next_one.lower()]:
             raise ValueError(f"two metastores would have the checkpoints of streams in `{twice[0]}`")
