@@ -66,7 +66,7 @@ async def test_who_cannot_be_shown_gets_no_session_and_it_is_on_record() -> None
     async def refuse(*_: Any) -> Any:
         raise AuthenticationFailed("this Spark takes users by tokens of their own")
 
-    world.spark.open_session = refuse  # type: ignore[method-assign]
+    world.spark.open_session = refuse  # type: ignore[assignment]
     ASKER.set(NO_TOKEN)
     with pytest.raises(AuthenticationFailed):
         await world.run(sql("SELECT 1"))
