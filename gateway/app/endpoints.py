@@ -20,6 +20,7 @@ from gateway.app.files_at_fault import describe_files_at_fault
 from gateway.app.gateway_parts import GatewayParts
 from gateway.app.lineage_following import trouble
 from gateway.app.logins import make_impersonation
+from gateway.app.probes import list_first_pages
 from gateway.database.connect_sessions import ConnectSessionStore
 from gateway.errors import Faults
 from gateway.frontends.login_cookies import LoginCookies
@@ -314,6 +315,7 @@ def _apis(parts: GatewayParts) -> Mapping[str, Callable[[], web.Application]]:
         )
         parts.stack.push_async_callback(lineage.close)
         found["/lineage"] = lineage.api.app
+    found.update(list_first_pages(settings))
     if listener.console is not None:
         from gateway.app.console import make_console  # optional, as above
 

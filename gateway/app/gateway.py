@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, closing
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -28,6 +28,7 @@ from gateway.app.jobs_metrics import JobStates
 from gateway.app.lineage_following import LineageCollector, lineage_input, lineage_state, make_follower
 from gateway.app.logins import make_identity_refresh, make_logins
 from gateway.app.metalakes import metalakes_of
+from gateway.app.metastore_catalog import MetastoreCatalog
 from gateway.app.openlineage import open_sinks
 from gateway.app.other_gateways import follow_others
 from gateway.app.policy_authors import AuthorRights, PolicyAuthors
@@ -55,6 +56,7 @@ from gateway.audit.spool import SpoolLimits
 from gateway.backends.reasons import reason_of
 from gateway.catalog.live import LiveCatalog
 from gateway.database.gateway_requests import Answering
+from gateway.database.limit_shares import LimitShares
 from gateway.database.limit_use import LimitUse
 from gateway.database.login_failures import LoginFailures
 from gateway.errors import BackendMismatch, BackendUnavailable, Faults, SluiceError, members_of
@@ -76,6 +78,7 @@ from gateway.session.dependencies import Dependencies
 from gateway.session.limits import SessionLimits
 from gateway.session.metrics import Metrics
 from gateway.session.open_sessions import OpenSessions
+from gateway.session.shares import Shares
 from gateway.session.states import STOPPING, Lifecycle
 from gateway.settings.backends import BackendSettings
 from gateway.settings.models import SessionSettings, Settings
@@ -230,13 +233,17 @@ class Gateway:
         owners = dataset_owners(settings, dsn, metalakes.owner, lambda user: users.principals.get(user))
         self.metrics.registry.register(unmatched)
         catalog = make_catalog(settings, queries, reader, metalakes, owners, unmatched.learn)
+        sparks.owners, sparks.metalakes = owners, metalakes.states
+        held = MetastoreCatalog(catalog, lambda: sparks.main.dependencies.locks.catalogs)
         stack.push_async_callback(in_time, catalog.close)
         limits = session_limits(settings.sessions, settings.backend)
         places = make_places(settings, queries, catalog, metalakes.states)
-        uses = LimitUse(dsn)
-        self._stack.callback(uses.close)
-        budgets = Budgets(lambda: rules.current, limits_of, self.metrics, shared=uses)
-        self._background += [uses.run(), budgets.run()]
+        uses = self._stack.enter_context(closing(LimitUse(dsn)))
+        limit_shares = LimitShares(dsn, ledger.gateway)
+        self._stack.push_async_callback(limit_shares.leave)
+        shares = Shares(limit_shares, has_others=lambda: bool(names.others))
+        budgets = Budgets(lambda: rules.current, limits_of, self.metrics, shared=uses, shares=shares)
+        self._background += [uses.run(), limit_shares.run(), budgets.run(), budgets.keep_shares()]
         dependencies = Dependencies(
             judge=sparks.make_judge(alone, reader),
             policies=CurrentPolicies(rules, identities, users),
@@ -263,8 +270,9 @@ class Gateway:
             promotion=make_promotion(
                 settings,
                 queries,
-                catalog,
+                held,
                 dsn,
+                elsewhere=sparks.find_elsewhere(main).explain if sparks.fleet.several else None,
                 ledger=ledger,
                 gateway=ledger.gateway,
                 metalakes=metalakes.states,
@@ -281,8 +289,8 @@ class Gateway:
             self.metrics.registry.register(StateCollector(lambda: backend_gauges(sparks.fleet)))
             self._reloading.fleet = sparks.fleet
             await sparks.try_pending(START_S)
-        self._background.append(make_listening(settings, catalog, dsn).run())
-        self._refresh_datasets(make_refreshing(settings, queries, catalog, dsn))
+        self._background.append(make_listening(settings, held, dsn).run())
+        self._refresh_datasets(make_refreshing(settings, queries, held, dsn))
         lineage = await self._start_lineage(dsn, reader, catalog, ledger)
 
         async def judge(text: str, principal: Principal) -> Verdict:

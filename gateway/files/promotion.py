@@ -58,12 +58,15 @@ class Promoter:
         connect: Connect,
         record: RecordPromotion,
         reserved: Callable[[], Iterable[str]] = tuple,
+        elsewhere: Callable[[str], Awaitable[str | None]] | None = None,
         timeout_s: float = 300.0,
     ) -> None:
         """`query` runs a statement in a session of the gateway's own, and in it one `before` and one `after`
         it; it raises `refusal` (with `sqlstate`) where Spark refuses. `connect` lends a connection to
         PostgreSQL. `record` may raise LedgerUnavailable: then nothing is made. `reserved` tells
-        the URLs of directories of which no table is made now."""
+        the URLs of directories of which no table is made now, `elsewhere` why none is made of a URL that
+        Spark itself knows nothing of."""
+        self._elsewhere = elsewhere
         self._sources = tuple(sources)
         self._catalog = catalog
         self._connect = connect
@@ -349,6 +352,9 @@ class Promoter:
             raise _build_unknown_location_error(source, name, whose) from None
         if found is not None:
             raise _explain_refused(source, name, found, rights)
+        # RULE (files-of-another-metastore)
+        if self._elsewhere is not None and (why := await self._elsewhere(url)):
+            raise UnfitFiles(why)
 
 
 def _other(found: OtherFiles) -> UnfitFiles:

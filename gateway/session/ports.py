@@ -32,6 +32,7 @@ from gateway.model.policy import PolicySet
 from gateway.model.principal import Principal
 from gateway.model.resource import AccessRequest, Resource
 from gateway.model.snapshot import Snapshot
+from gateway.model.spark_logins import SparkLogin
 from gateway.model.sparks import DEFAULT_BACKEND
 from gateway.model.statement import Cleared, Client, DatasetAction, NeedsCatalog, Statement, Verdict
 
@@ -243,9 +244,18 @@ class OpenedSession:
     """Catalogs (lower case) that it had been told of before, and may have as they were then."""
 
 
+class PlanBackends(Protocol):
+    """Spark's Connect endpoint, which everybody reaches in his own name alone."""
+
+    def act_for(self, login: Callable[[], SparkLogin]) -> PlanBackend:
+        """Return it as a user reaches it; `login` is asked for each call."""
+        ...
+
+
 class PlanBackend(Protocol):
-    """Spark's Connect endpoint. Everything raises RpcError for a status that is not OK, and
-    BackendUnavailable when Spark cannot be reached at all."""
+    """Spark's Connect endpoint in the name of one user. Everything raises RpcError for a status that is not
+    OK, BackendUnavailable when Spark cannot be reached at all, and AuthenticationFailed where Spark is to be
+    shown who the user is, and there is nothing to show."""
 
     async def open_session(self, session_id: str, user: str, observed: str = "") -> OpenedSession:
         """Have a session of Spark read texts as the reader does; Spark makes it when it is not there. With
@@ -273,8 +283,9 @@ class PlanBackend(Protocol):
         `ReleaseSession`, `FetchErrorDetails`, `CloneSession`, `GetStatus`. Raises ValueError for others."""
         ...
 
-    async def add_artifacts(self, requests: AsyncIterator[bytes]) -> bytes:
-        """Upload artifacts that were judged; returns a serialized `AddArtifactsResponse`."""
+    async def add_artifacts(self, requests: AsyncIterator[bytes], user: str) -> bytes:
+        """Upload artifacts that were judged, to a session of the user; returns a serialized
+        `AddArtifactsResponse`."""
         ...
 
 

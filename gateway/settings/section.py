@@ -173,9 +173,13 @@ def require_http_url(
         raise ValueError("`ca_file` needs an `https` address")
 
 
+def is_local(host: str | None) -> bool:
+    """Whether a name is this machine's own, so that nothing crosses a network on the way to it."""
+    return host in ("localhost", "127.0.0.1", "::1")
+
+
 def require_safe_url(name: str, written: str) -> None:
     """Raise ValueError for an address where secrets would cross a network in the clear."""
     url = urlsplit(written)
-    is_local = url.hostname in ("localhost", "127.0.0.1", "::1")
-    if not (url.scheme == "https" or (url.scheme == "http" and is_local)):
+    if not (url.scheme == "https" or (url.scheme == "http" and is_local(url.hostname))):
         raise ValueError(f"`{name}` must be an `https://` address")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -164,7 +164,11 @@ class PlayedSpark:
 
 
 def promoter(
-    spark: PlayedSpark, dsn: str, source: FileSource = LAKE, reserved: Sequence[str] = ()
+    spark: PlayedSpark,
+    dsn: str,
+    source: FileSource = LAKE,
+    reserved: Sequence[str] = (),
+    elsewhere: Callable[[str], Awaitable[str | None]] | None = None,
 ) -> Promoter:
     @asynccontextmanager
     async def connect() -> AsyncIterator[Any]:
@@ -186,6 +190,7 @@ def promoter(
         connect=connect,
         record=record,
         reserved=lambda: reserved,
+        elsewhere=elsewhere,
     )
 
 

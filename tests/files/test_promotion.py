@@ -18,6 +18,7 @@ from gateway.database.migrate import migrate
 from gateway.errors import BackendUnavailable, LedgerUnavailable
 from gateway.files import store
 from gateway.files.links import DEEPEST, LeadsOut, require_no_links
+from gateway.files.looking import UnfitFiles
 from gateway.model.catalog import Column, Table, TableKind, TableName
 from gateway.model.decision import Decision
 from gateway.model.principal import Principal
@@ -257,6 +258,15 @@ async def test_databases_warehouses_and_reserved_places_are_taken(database: str)
     refused = await mine.promote(EVENTS, ALICE, RIGHTS)
     assert refused is not None
     assert spark.made == 0
+
+
+async def test_files_of_another_metastores_tables_become_none() -> None:
+    async def elsewhere(url: str) -> str | None:
+        return f"{url} has files of a table of another Spark"
+
+    mine = promoter(PlayedSpark(), "", elsewhere=elsewhere)
+    with pytest.raises(UnfitFiles, match="of another Spark"):
+        await mine._refuse_taken(LAKE, "s3a://b/raw/events", EVENTS, RIGHTS)
 
 
 async def test_tables_that_the_listing_leaves_out_are_looked_up(database: str) -> None:

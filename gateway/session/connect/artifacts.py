@@ -22,7 +22,6 @@ from gateway.session.connect.operation import ConnectSession
 from gateway.session.dependencies import Dependencies
 from gateway.session.endpoint import RecordedCall
 from gateway.session.failures import CallRefusal, StatementFailed, StatementRefused
-from gateway.session.ports import PlanBackend
 from gateway.wire import connect_calls
 from gateway.wire.connect_requests import (
     AddArtifactsRequest,
@@ -229,8 +228,7 @@ class ArtifactStream:
 class Uploads:
     """AddArtifacts, from its first message to its end."""
 
-    def __init__(self, dependencies: Dependencies, backend: PlanBackend, endings: Endings) -> None:
-        self._backend = backend
+    def __init__(self, dependencies: Dependencies, endings: Endings) -> None:
         self._endings = endings
         self._verdicts = dependencies.verdicts
         self._recorder = dependencies.recorder
@@ -249,7 +247,7 @@ class Uploads:
         outcome: StatementOutcome = "canceled"
         error: SluiceError | None = None
         try:
-            answer = await self._backend.add_artifacts(upload.messages(first, rest))
+            answer = await session.spark.add_artifacts(upload.messages(first, rest), principal.user)
             if len(session.artifacts) + len(upload.named) <= self._limits.handles:
                 session.artifacts.update(upload.named)
             outcome = "finished"

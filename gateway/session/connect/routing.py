@@ -43,6 +43,7 @@ class RoutedConnectSessions:
         self._fleet = fleet
         self._affinity = affinity
         self._first_catalog = first_catalog
+        self._taking_back: set[asyncio.Task[None]] = set()
 
     async def execute(
         self, principal: Principal, client: Client, request: bytes
@@ -188,16 +189,35 @@ class RoutedConnectSessions:
             return sessions
         try:
             await spark.attempt("connect", opening)
+            is_here = await self._affinity.confirm(key, spark.name)
         except (SluiceError, RpcError) as error:
             if not isinstance(error, BackendUnavailable):
                 # Who is refused, as at a limit, leaves no row behind.
                 await self._affinity.give_up(key, spark.name)  # RULE (refused-unbound)
             raise
-        if await self._affinity.confirm(key, spark.name):
+        except asyncio.CancelledError:
+            # Nor does who goes away, for whom nothing is waited here.
+            self._begin_taking_back(sessions, key, spark.name)  # RULE (gone-unbound)
+            raise
+        if is_here:
             return sessions
         # Another gateway could not reach this Spark, and has moved it.
         await sessions.drop(key)  # RULE (moved-session-dropped)
         return None
+
+    def _begin_taking_back(self, sessions: ConnectSessions, key: SessionKey, backend: str) -> None:
+        task = asyncio.create_task(self._take_back(sessions, key, backend))
+        self._taking_back.add(task)
+        task.add_done_callback(self._taking_back.discard)
+
+    async def _take_back(self, sessions: ConnectSessions, key: SessionKey, backend: str) -> None:
+        """Leave nothing of a session that its client has not waited for."""
+        try:
+            if await self._affinity.give_up(key, backend):
+                await sessions.drop(key)
+        except BackendUnavailable as fault:
+            # What stays bound, and was never open, any gateway may bind elsewhere.
+            _log.info("session_not_unbound", reason=fault.for_operators)
 
     async def _find(
         self, principal: Principal, client: Client, method: str, request: bytes
@@ -243,7 +263,7 @@ class RoutedConnectSessions:
         for spark in self._fleet.all():
             if spark.connect is None or not spark.facts.may_be_used_by(principal):
                 continue
-            if await spark.connect.is_in_spark(key):
+            if await spark.connect.is_in_spark(principal, key[1]):
                 return spark.name
         raise spark_error("INVALID_HANDLE.SESSION_CHANGED", key[1])
 

@@ -58,14 +58,12 @@ class Streams:
     def __init__(
         self,
         dependencies: Dependencies,
-        backend: PlanBackend,
         endings: Endings,
         run_again: Callable[[ConnectOperation], Awaitable[Envelope | None]],
     ) -> None:
         """`run_again` judges an operation anew; see `ConnectExecution.run_again`."""
         self._endings = endings
         self._run_again = run_again
-        self._backend = backend
         self._verdicts = dependencies.verdicts
         self._recorder = dependencies.recorder
         self._limits = dependencies.limits
@@ -81,7 +79,7 @@ class Streams:
         """Return the responses of a new execution."""
         if operation.buffer is not None:
             return self._serve(operation, operation.buffer, "")
-        return self._relay(operation, self._backend.execute(operation.cleared, envelope))
+        return self._relay(operation, operation.session.spark.execute(operation.cleared, envelope))
 
     def stream_after(
         self, operation: ConnectOperation, last_response_id: str = "", client_type: str = ""
@@ -104,7 +102,7 @@ class Streams:
             observed=session.server_session,
             client_type=client_type,
         )
-        return self._relay(operation, self._backend.reattach(request))
+        return self._relay(operation, session.spark.reattach(request))
 
     # -- relaying ----------------------------------------------------------------------------------------
 
@@ -173,7 +171,7 @@ class Streams:
         if not reading.current or not await self._endings.may_run_again(operation, fault):
             return None
         envelope = await self._run_again(operation)
-        return None if envelope is None else self._backend.execute(operation.cleared, envelope)
+        return None if envelope is None else operation.session.spark.execute(operation.cleared, envelope)
 
     async def _note(self, operation: ConnectOperation, seen: ResponsePeek, data: bytes) -> None:
         """Take down what a response says before it goes on."""
@@ -267,7 +265,7 @@ class Streams:
 
     async def _fill(self, operation: ConnectOperation, buffer: BufferedAnswer, envelope: Envelope) -> None:
         redaction = self._endings.redaction(operation)
-        async with aclosing(self._backend.execute(operation.cleared, envelope)) as source:
+        async with aclosing(operation.session.spark.execute(operation.cleared, envelope)) as source:
             async for seen, data in self._redact_responses(
                 operation, self._limit_buffered(operation, source)
             ):
@@ -422,7 +420,7 @@ class Streams:
         # Within this Spark still has everything that a client who comes back may ask for.
         left = AHEAD_BYTES - operation.relayed_bytes
         try:
-            async with aclosing(self._backend.reattach(request)) as source:
+            async with aclosing(session.spark.reattach(request)) as source:
                 async for data in source:
                     seen = peeked.look_at(data)
                     known = seen.analysed
@@ -445,6 +443,7 @@ class Streams:
 
     async def relay_foreign(
         self,
+        spark: PlanBackend,
         principal: Principal,
         client: Client,
         session: ConnectSession | None,
@@ -454,9 +453,9 @@ class Streams:
     ) -> AsyncGenerator[bytes, None]:
         """Relay an execution that this run of the gateway does not know.
 
-        `request` is the `ReattachExecuteRequest` to send. Spark finds it by (user, session), so it can only
-        be the principal's own, and by what was sent it can be taken up again only when its answer needed no
-        change.
+        `spark` is as the principal reaches it, `request` the `ReattachExecuteRequest` to send. Spark finds it
+        by (user, session), so it can only be the principal's own, and by what was sent it can be taken up
+        again only when its answer needed no change.
         """
         if self._open.end:
             # By which policies it was judged nobody knows any more.
@@ -464,7 +463,7 @@ class Streams:
         rows = size = 0
         complete = False
         redaction = self._endings.strictest
-        source = self._backend.reattach(request)
+        source = spark.reattach(request)
         who = principal if session is None else session.principal_now
         await self._budgets.prepare(who, client, self._spark)
         meter = self._budgets.read_on(who, client, self._spark)
@@ -487,7 +486,7 @@ class Streams:
                     yield _redact_response(seen, data, redaction)
                     await window.wait_for_room()
         except RpcError as fault:
-            if ends_operation(fault) and await has_run(self._backend, key, operation_id):
+            if ends_operation(fault) and await has_run(spark, key, operation_id):
                 # On NOT_FOUND pyspark runs the plan again: an INSERT whose answer the former gateway held
                 # would be made twice.
                 fault = spark_error("INVALID_HANDLE.OPERATION_ABANDONED", operation_id)

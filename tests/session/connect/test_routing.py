@@ -90,6 +90,30 @@ async def test_a_session_stays_on_its_spark() -> None:
     assert [len(spark.sessions) for spark in site.sparks.values()] == [3, 3]
 
 
+async def test_a_client_that_goes_away_while_its_session_is_opened_leaves_nothing_behind() -> None:
+    site = Site()
+    slow = {name: asyncio.Event() for name in site.sparks}
+    for name, spark in site.sparks.items():
+        spark.silent = slow[name]
+    opening = asyncio.create_task(site.one.plan())
+    async with asyncio.timeout(patience(5)):
+        while not any(method == "open_session" for s in site.sparks.values() for method, _ in s.reached):  # noqa: ASYNC110
+            await asyncio.sleep(0)
+        opening.cancel()
+        with suppress(asyncio.CancelledError):
+            await opening
+        for event in slow.values():
+            event.set()
+        while KEY in site.store.rows or site.where():  # noqa: ASYNC110
+            await asyncio.sleep(0)
+    for world in site.one.worlds.values():
+        assert not world.service.list_open()
+        assert not world.service._registry.per_user
+    # And he may come again.
+    await site.one.plan()
+    assert site.store.rows[KEY].is_open
+
+
 async def test_the_same_session_through_two_gateways_at_once_is_on_one_spark() -> None:
     """Who binds first has bound it; the other one goes there."""
     for turn in range(20):
