@@ -183,7 +183,6 @@ class MinePage:
 
     async def end_session(self, viewer: Viewer, asked: OwnSessionParameters) -> LiveChange:
         """End a session of the viewer's own. Raises NotFound for any other."""
-        # RULE (console-own-session)
         done, messages = await self._end(viewer.user, asked.session, viewer.user)
         if not done and not messages:
             raise NotFound("no such session of yours is open")
