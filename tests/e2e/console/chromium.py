@@ -63,7 +63,7 @@ class Chromium:
         self._asked[number] = asyncio.get_running_loop().create_future()
         asked = {"id": number, "method": method, "params": given}
         await self._socket.send_json(asked | ({"sessionId": session} if session else {}))
-        async with asyncio.timeout(patience(60)):
+        async with asyncio.timeout(patience(20)):
             told = await self._asked[number]
         assert "error" not in told, (method, told)
         return told["result"]
@@ -77,6 +77,8 @@ class Chromium:
         self._pages[attached["sessionId"]] = page
         for domain in ("Page", "Runtime", "Log", "Network"):
             await page.ask(f"{domain}.enable")
+        # As if it were the page in front: only that one has a focus.
+        await page.ask("Emulation.setFocusEmulationEnabled", enabled=True)
         return page
 
     async def close(self) -> None:
@@ -116,8 +118,11 @@ class Page:
         """Wait at the end until another page has been loaded."""
         self._loaded.clear()
         yield
-        async with asyncio.timeout(patience(60)):
-            await self._loaded.wait()
+        try:
+            async with asyncio.timeout(patience(20)):
+                await self._loaded.wait()
+        except TimeoutError:
+            raise AssertionError(f"no page was loaded after {await self.path()}: {self.complaints}") from None
 
     async def go(self, path: str) -> None:
         """Open one of the console's pages."""
@@ -201,7 +206,7 @@ class Page:
 
     async def violations(self) -> list[str]:
         """Return what axe-core finds, each with the elements that it is about."""
-        await self.run(f"window.axe || (() => {{ {AXE.read_text()} }})()")
+        await self.run(f"window.axe || (() => {{ {AXE.read_text()} }})(); 0")
         found = await self.run(
             "axe.run(document, {resultTypes: ['violations']}).then(all => all.violations.map(one =>"
             " `${one.id}: ${one.help}: ${one.nodes.slice(0, 3).map(n => n.html).join(' ')}`))"
@@ -237,7 +242,7 @@ async def running(directory: Path) -> AsyncIterator[Chromium]:
     )
     assert process.stderr is not None
     try:
-        async with asyncio.timeout(patience(60)):
+        async with asyncio.timeout(patience(20)):
             line = ""
             while not line.startswith("DevTools listening on "):
                 line = (await process.stderr.readline()).decode()
