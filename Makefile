@@ -200,11 +200,11 @@ npm-test: $(STAMP) $(NPM_STAMP)
 	@exec $(PY) -m pytest tests/e2e/npm -m npm $(ARGS)
 
 console-test: $(STAMP) $(NPM_STAMP)
-	@exec $(PY) -m pytest tests/e2e/console -m console $(ARGS)
+	@exec $(PY) -m pytest tests/e2e/browser -m console $(ARGS)
 
 # Both before one Spark and one gateway, as continuous integration runs them.
 npm-console-test: $(STAMP) $(NPM_STAMP)
-	@exec $(PY) -m pytest tests/e2e/npm tests/e2e/console -m "npm or console" $(ARGS)
+	@exec $(PY) -m pytest tests/e2e/npm tests/e2e/browser -m "npm or console" $(ARGS)
 
 # The client pins libraries to the very version, so that it has an environment of its own.
 $(GRAVITINO)/.installed: tests/e2e/gravitino_client/requirements.txt $(STAMP)

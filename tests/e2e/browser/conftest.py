@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from tests.e2e.console.chromium import Chromium, Page, running
+from tests.e2e.browser.chromium import Chromium, Page, running
 from tests.e2e.running import PASSWORDS, RunningGateway
 
 

@@ -4,14 +4,17 @@ without a violation of axe-core's rules and without a complaint of the browser; 
 
 from __future__ import annotations
 
+import os
 import re
-from contextlib import closing
+import shutil
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from pyhive.exc import OperationalError
 
-from tests.e2e.console.chromium import Page
-from tests.e2e.console.conftest import People
+from tests.e2e.browser.chromium import Page
+from tests.e2e.browser.conftest import People
 from tests.e2e.running import PASSWORDS, RunningGateway, connect
 
 pytestmark = [pytest.mark.console, pytest.mark.asyncio(loop_scope="session")]
@@ -149,14 +152,30 @@ async def test_live_shows_and_ends_a_session(people: People, gateway: RunningGat
     """By the mouse, with the question whether he means it."""
     dave = await people.page("dave")
     await dave.look(1440)
-    with closing(connect(gateway.host, gateway.port, "bob", PASSWORDS["bob"])):
+    client = connect(gateway.host, gateway.port, "bob", PASSWORDS["bob"])
+    try:
         await dave.go("/console/live?user=bob")
         assert "bob" in await dave.text()
         await dave.run("window.confirm = question => { window.asked = question; return true; }")
         async with dave.loading():
             await dave.click("form[action='/console/live/end'] button")
         assert (await dave.path()) == "/console/live"
+    finally:
+        with suppress(OperationalError):  # its session is not there any more
+            client.close()
     assert dave.complaints == []
+
+
+async def test_pictures_of_the_documents(pictures: Path) -> None:
+    """With SLUICE_PICTURES they are put there anew."""
+    page = (DOCS.parent / "console.md").read_text()
+    named = re.findall(r"pictures/([\w-]+\.png)", page)
+    assert named
+    for name in named:
+        if os.environ.get("SLUICE_PICTURES"):
+            shutil.copy(pictures / name, DOCS / name)
+        assert (pictures / name).exists()
+        assert (DOCS / name).exists()
 
 
 async def test_logging_out(people: People) -> None:
