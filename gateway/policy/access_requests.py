@@ -81,11 +81,8 @@ def check_asked(asked: AskedAccess, now: datetime) -> list[str]:
         faults.append(f"more than {MAX_COLUMNS} columns; ask for `*`, or twice")
     if not asked.accesses or len(asked.accesses) > MAX_ACCESSES:
         faults.append("name an access, such as `select`")
-    faults += [
-        f"`{access[:100]}` is no access type"
-        for access in asked.accesses[:1]
-        if not _ACCESS.fullmatch(access)
-    ]
+    unknown = [access for access in asked.accesses if not _ACCESS.fullmatch(access)]
+    faults += [f"`{access[:100]}` is no access type" for access in unknown[:1]]
     reason = asked.reason.strip()
     if not MIN_REASON_CHARS <= len(reason) <= MAX_REASON_CHARS:
         faults.append(f"give a reason of {MIN_REASON_CHARS} to {MAX_REASON_CHARS:,} characters")

@@ -226,7 +226,7 @@ class Impact:
 class AskedLaundering:
     """Whether to make the report anew."""
 
-    make: bool = parameter("Make it now; otherwise the last one is shown.", False)
+    make: bool = parameter("Make it now; otherwise the last one is shown.", default=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

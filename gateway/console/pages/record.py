@@ -152,7 +152,7 @@ class RecordPages:
             after = page.next
 
     def _query(self, viewer: Viewer, asked: RecordFilter) -> tuple[RecordQuery, bool]:
-        """Return what is asked of the record, within what the viewer may see, and whether the tag is whole."""
+        """Return what is asked of the record within what the viewer may see, and whether the tag is whole."""
         user = asked.user.strip() or None
         if not viewer.is_auditor:
             # RULE (record-own)

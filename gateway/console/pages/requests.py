@@ -422,8 +422,8 @@ def part(service: RequestPages) -> ConsolePart:
         reason="for the yearly report",
     )
     steps = [
-        step("grant_request", "/requests/{request}/grant", "Grant a request for a time.", GrantOf, service.grant,
-             request="1"),
+        step("grant_request", "/requests/{request}/grant", "Grant a request for a time.", GrantOf,
+             service.grant, request="1"),
         step("refuse_request", "/requests/{request}/refuse", "Refuse a request.", DecisionOn, service.refuse,
              request="1", reason="no"),
         step("note_granted_elsewhere", "/requests/{request}/elsewhere",
