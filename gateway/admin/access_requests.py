@@ -33,6 +33,8 @@ from gateway.policy.access_requests import (
     RequestKind,
     build_grant,
     check_asked,
+    find_obstacle,
+    who_decides,
 )
 
 _log = structlog.get_logger(__name__)
@@ -173,7 +175,6 @@ class AccessRequests:
 
     async def list_own(self, principal: Principal, *, before: int, limit: int) -> list[StoredRequest]:
         """Return somebody's own requests, newest first, behind an id."""
-        # RULE (own-requests)
         where = "asker = $2 AND asker_identity = $3"
         return await self._list(where, before, limit, principal.user, principal.identity)
 
@@ -209,7 +210,7 @@ class AccessRequests:
                 f"SELECT {_COLUMNS} FROM sluice.access_request WHERE id = $1", id_
             )
         found = None if row is None else _request(row)
-        # RULE (request-of-others): whoever has nothing to do with it is not told that it is there.
+        # Whoever has nothing to do with it is not told that it is there.
         if found is None or not (_is_asker(principal, found) or await self.may_decide(principal, found)):
             raise NotFound("there is no such request, or it is not for you")
         return found
@@ -242,12 +243,13 @@ class AccessRequests:
     async def _may_decide(
         self, instant: ReadTransaction | None, principal: Principal, request: StoredRequest
     ) -> bool:
-        if _is_asker(principal, request):  # RULE (not-to-himself)
-            return False
-        if self._access.is_administrator(principal):
-            return True
-        if request.asked.kind is RequestKind.BREAK_GLASS:  # RULE (break-glass-administrators)
-            return False
+        decided = who_decides(
+            request.asked.kind,
+            is_asker=_is_asker(principal, request),
+            is_administrator=self._access.is_administrator(principal),
+        )
+        if decided is not None:
+            return decided
         return await self._role_of(instant, principal, request) is not None
 
     async def _role_of(
@@ -304,12 +306,17 @@ class AccessRequests:
             access = replace(access, rights=rights)
         async with self._store.writing(principal.user) as writing:
             request, now = await self._lock(writing, id_)
-            self._require_grantable(principal, request)
             end = request.asked.until if expires is None else expires
-            if end > request.asked.until:  # RULE (no-longer-than-asked)
-                raise Faults(["the grant would hold longer than was asked for"])
-            if end <= now:
-                raise Faults(["the grant would end in the past"])
+            obstacle = find_obstacle(
+                request.asked,
+                state=request.state,
+                now=now,
+                expires=end,
+                asker=request.asker,
+                asker_is_there=principal_of(request.asker_identity, self._find_principal) is not None,
+            )
+            if obstacle:
+                raise NotGrantable(obstacle)
             service = await writing.find_named(ObjectKind.SERVICE, place.service)
             if service is None:
                 raise NotGrantable(f"there is no service `{place.service}` in the store of policies")
@@ -333,19 +340,6 @@ class AccessRequests:
         granted = _request(row)
         self._notify("granted", granted, principal.user)
         return granted
-
-    def _require_grantable(self, principal: Principal, request: StoredRequest) -> None:
-        """Raise NotGrantable or NotForYou, on the row as it is under the lock."""
-        if request.state != "open":  # RULE (grant-open-only)
-            raise NotGrantable(f"the request is not open any more: it is {request.state}")
-        if request.expired:  # RULE (grant-not-expired)
-            raise NotGrantable("the time that was asked for is over")
-        if _is_asker(principal, request):  # RULE (not-to-himself)
-            raise NotForYou("nobody grants a request of his own")
-        if principal_of(request.asker_identity, self._find_principal) is None:  # RULE (asker-still-there)
-            raise NotGrantable(f"`{request.asker}` cannot log in any more, or is somebody else now")
-        if "{" in request.asker or "*" in request.asker:
-            raise NotGrantable("policies would not take this user's name for a name")
 
     async def refuse(self, principal: Principal, id_: int, reason: str) -> StoredRequest:
         """Refuse a request. Raises NotFound, NotForYou, NotGrantable, Faults without a reason."""
@@ -427,7 +421,7 @@ class AccessRequests:
             if policy["version"] == 1:
                 # As it was made: it gives something to one person, and whoever may end that needs no right.
                 await remove(writing, await service_of(writing, policy["service"]), policy)
-            elif principal is not None:  # RULE (ended-as-granted)
+            elif principal is not None:
                 # Somebody has changed it since: it may deny or hide by now.
                 await delete_policy(writing, access, principal, policy)
 

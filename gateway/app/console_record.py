@@ -69,7 +69,9 @@ def list_parts(parts: GatewayParts, tools: ConsoleTools) -> list[ConsolePart]:
 def list_catalogs(parts: GatewayParts) -> tuple[str, ...]:
     """Return the catalogs that names may begin with, the one of names without any first."""
     first = parts.dependencies.first_context.catalog
-    return tuple(dict.fromkeys((first, *parts.settings.policies.catalogs, *parts.settings.named_catalogs)))
+    return tuple(
+        dict.fromkeys((first, *parts.settings.policies.catalogs, *sorted(parts.settings.named_catalogs)))
+    )
 
 
 # -- lineage -------------------------------------------------------------------------------------------------
@@ -176,14 +178,14 @@ async def owns_plainly(parts: GatewayParts, principal: Principal, asked: AskedAc
     columns = known if asked.columns == (ALL_COLUMNS,) else list(asked.columns)
     if not {one.lower() for one in columns} <= {one.lower() for one in known}:
         return False
-    if engine.row_filter(principal, resource, context) is not None:  # RULE (owner-gives-what-he-has)
+    if engine.row_filter(principal, resource, context) is not None:  # RULE (owner-sees-all-rows)
         return False
     for column in columns:
         below = resource.child("column", column)
         for access in asked.accesses:
             request = AccessRequest(principal=principal, resource=below, access=access, context=context)
-            if not engine.decide(request).allowed:  # RULE (owner-gives-what-he-has)
+            if not engine.decide(request).allowed:  # RULE (owner-has-access)
                 return False
-        if engine.mask(principal, below, "string", context) is not None:  # RULE (owner-gives-what-he-has)
+        if engine.mask(principal, below, "string", context) is not None:  # RULE (owner-sees-values)
             return False
     return True

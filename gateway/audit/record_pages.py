@@ -208,7 +208,7 @@ async def _search_slices(
         behind, arguments = conditions.behind(mark)
         count = len(arguments)
         rows = await connection.fetch(
-            # RULE (record-slice): the subquery's LIMIT bounds what is looked at, whatever is asked for.
+            # The subquery's LIMIT bounds what is looked at, whatever is asked for.
             "WITH looked AS MATERIALIZED (SELECT event_id, time,"
             f" ({conditions.slow or 'true'}) IS TRUE AS fits FROM sluice.audit_event"
             f" WHERE {conditions.quick} AND {behind}"

@@ -143,11 +143,10 @@ async def _count(
     found = {}
     for column in columns:
         beside = pairs.get(column, set())
+        # How many results of others a column went into is nobody's business.
+        hidden = beside - known - own  # RULE (hidden-results)
         count = NeighbourCount(
-            more=len((beside & known) - shown.get(column, set())),
-            # RULE (hidden-results): how many results of others a column went into is nobody's business.
-            hidden=len(beside - known - own),
-            at_least=at_least,
+            more=len((beside & known) - shown.get(column, set())), hidden=len(hidden), at_least=at_least
         )
         if count.more or count.hidden or count.at_least:
             found[column] = count

@@ -102,6 +102,36 @@ def check_asked(asked: AskedAccess, now: datetime) -> list[str]:
     return faults
 
 
+def who_decides(kind: RequestKind, *, is_asker: bool, is_administrator: bool) -> bool | None:
+    """Return whether somebody may grant or refuse a request; None: if he may grant its policies himself."""
+    if is_asker:  # RULE (request-not-by-asker)
+        return False
+    if is_administrator:
+        return True
+    if kind is RequestKind.BREAK_GLASS:  # RULE (break-glass-administrators)
+        return False
+    return None
+
+
+def find_obstacle(
+    asked: AskedAccess, *, state: str, now: datetime, expires: datetime, asker: str, asker_is_there: bool
+) -> str:
+    """Return why a request cannot be granted until a time; empty when it can."""
+    if state != "open":  # RULE (grant-open-only)
+        return f"the request is not open any more: it is {state}"
+    if asked.until <= now:  # RULE (grant-not-expired)
+        return "the time that was asked for is over"
+    if expires > asked.until:  # RULE (grant-no-longer)
+        return "the grant would hold longer than was asked for"
+    if expires <= now:
+        return "the grant would end in the past"
+    if not asker_is_there:  # RULE (grant-asker-there)
+        return f"`{asker}` cannot log in any more, or is somebody else now"
+    if "{" in asker or "*" in asker:  # RULE (grant-asker-name)
+        return "policies would not take this user's name for a name"
+    return ""
+
+
 def build_grant(
     number: int,
     user: str,
@@ -160,8 +190,7 @@ def build_grant(
         "groups": [],
         "roles": [],
         "conditions": [],
-        # RULE (grant-delegates-nothing)
-        "delegateAdmin": False,
+        "delegateAdmin": False,  # RULE (grant-delegates-nothing)
     }
     select = [{"type": "select", "isAllowed": True}]
     made: list[dict[str, Any]] = [

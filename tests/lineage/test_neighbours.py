@@ -121,6 +121,27 @@ async def test_results_of_others_are_not_counted(graph: Any) -> None:
     assert (await load_neighbourhood(graph, column("mid.c"), (), knows)).counts == {}
 
 
+class OneResult:
+    """A graph in which a column went into a result of a query, and into a table."""
+
+    async def fetch(self, sql: str, *arguments: Any) -> list[dict[str, Any]]:
+        if "far_kind" not in sql:
+            return []
+        both = (("result:1", "result"), ("spark_catalog.lab.out", "table"))
+        return [
+            {"dataset": LAB + "mid", "name": "c", "far_dataset": name, "far_name": "d", "far_kind": kind}
+            for name, kind in both
+        ]
+
+
+async def test_hidden_results_are_not_counted_and_hidden_tables_are() -> None:
+    async def knows(columns: Sequence[GraphColumn]) -> frozenset[GraphColumn]:
+        return frozenset({column("mid.c")})
+
+    found = await load_neighbourhood(OneResult(), column("mid.c"), (), knows)
+    assert found.counts[column("mid.c"), Direction.DOWN] == NeighbourCount(hidden=1)
+
+
 async def test_a_picture_has_a_limit_and_says_what_is_left_out(graph: Any) -> None:
     sources = ", ".join(f"raw.c{number:03}" for number in range(200))
     await store_lineage(graph, [seen(f"{sources} -> mid.c: x IDENTITY")])

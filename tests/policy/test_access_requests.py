@@ -13,7 +13,14 @@ import yaml
 from gateway.model.context import AccessContext
 from gateway.model.principal import Principal
 from gateway.model.resource import AccessRequest, Resource
-from gateway.policy.access_requests import AskedAccess, RequestKind, build_grant, check_asked
+from gateway.policy.access_requests import (
+    AskedAccess,
+    RequestKind,
+    build_grant,
+    check_asked,
+    find_obstacle,
+    who_decides,
+)
 from gateway.policy.engine import Engine
 from gateway.policy.ranger import load
 
@@ -172,3 +179,45 @@ def test_a_grant_delegates_nothing_and_says_what_it_is() -> None:
         assert [one["policyPriority"] for one in made] == ([0] if asked is ASKED else [1, 1])
         assert "Granted by ruth. Reason: yearly report" in first["description"]
     assert first["policyLabels"] == ["break-glass", "purpose:audit"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "is_asker", "is_administrator", "decides"),
+    [
+        (RequestKind.ACCESS, False, True, True),
+        (RequestKind.ACCESS, False, False, None),
+        (RequestKind.ACCESS, True, False, False),
+        (RequestKind.ACCESS, True, True, False),
+        (RequestKind.BREAK_GLASS, False, True, True),
+        (RequestKind.BREAK_GLASS, False, False, False),
+        (RequestKind.BREAK_GLASS, True, True, False),
+    ],
+)
+def test_who_decides(kind: RequestKind, is_asker: bool, is_administrator: bool, decides: bool | None) -> None:
+    assert who_decides(kind, is_asker=is_asker, is_administrator=is_administrator) is decides
+
+
+@pytest.mark.parametrize(
+    ("changed", "told"),
+    [
+        ({}, ""),
+        ({"state": "granted"}, "it is granted"),
+        ({"now": ASKED.until}, "asked for is over"),
+        ({"expires": ASKED.until + timedelta(seconds=1)}, "longer than was asked for"),
+        ({"expires": NOW}, "in the past"),
+        ({"asker_is_there": False}, "cannot log in any more"),
+        ({"asker": "{USER}"}, "for a name"),
+        ({"asker": "*"}, "for a name"),
+    ],
+)
+def test_what_cannot_be_granted(changed: dict[str, Any], told: str) -> None:
+    standing: dict[str, Any] = {
+        "state": "open",
+        "now": NOW,
+        "expires": ASKED.until,
+        "asker": "carol",
+        "asker_is_there": True,
+    }
+    obstacle = find_obstacle(ASKED, **(standing | changed))
+    assert bool(obstacle) == bool(told)
+    assert told in obstacle

@@ -370,8 +370,8 @@ class LineagePages:
             return await sight.filter_visible(edges)
         if viewer.reads_texts:
             return list(edges)
-        # RULE (lineage-expressions): they are parts of texts, and may hold values.
-        return [replace(edge, expression=None) for edge in edges]
+        # They are parts of texts, and may hold values.
+        return [replace(edge, expression=None) for edge in edges]  # RULE (lineage-expressions)
 
 
 def _knows(sight: SeesLineage | None) -> Knows:

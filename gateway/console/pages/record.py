@@ -155,14 +155,13 @@ class RecordPages:
         """Return what is asked of the record within what the viewer may see, and whether the tag is whole."""
         user = asked.user.strip() or None
         if not viewer.is_auditor:
-            # RULE (record-own)
             if user not in (None, viewer.user):
                 raise NotAllowed("only auditors see the events of others")
-            user = viewer.user
+            user = viewer.user  # RULE (record-own)
             if asked.table or asked.column or asked.tag or asked.policy:  # RULE (record-own-names)
                 raise NotAllowed("only auditors search by table, column, tag or policy")
-        elif asked.text and not viewer.reads_texts and user != viewer.user:
-            # RULE (record-text-oracle): what is found by a part tells that the part is there.
+        elif asked.text and not viewer.reads_texts and user != viewer.user:  # RULE (record-text-oracle)
+            # What is found by a part tells that the part is there.
             raise NotAllowed("searching texts of others needs the role that reads texts")
         names: tuple[str, ...] | None = None
         ending, whole = "", True

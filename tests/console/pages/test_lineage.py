@@ -8,11 +8,12 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any
+from unittest.mock import MagicMock
 from urllib.parse import quote, unquote
 
 import asyncpg
 import pytest
-from tests.console.fakes import Browser, FakeConsole, as_user, serving
+from tests.console.fakes import Browser, FakeConsole, as_user, serving, viewer
 
 from gateway.console.pages.lineage import LineagePages, part
 from gateway.console.routes import Viewer, encode_cursor
@@ -20,7 +21,7 @@ from gateway.database.migrate import migrate
 from gateway.lineage.graph import Edge, GraphColumn
 from gateway.lineage.laundering import LaunderingReport
 from gateway.lineage.store import store_lineage
-from tests.lineage.statements import seen
+from tests.lineage.statements import BEGINNING, seen
 
 LAB = "spark_catalog.lab."
 
@@ -145,3 +146,31 @@ async def test_impact_and_less_protected_copies(site: tuple[FakeConsole, Browser
     _, text, _ = await ben.ask("GET", "/console/lineage/laundering?make=true")
     assert "0 copies of 2 protected columns" in text
     assert console.recorded[-1][:2] == ("ben", "show_laundering")
+
+
+async def test_who_sees_all_names_and_who_sees_expressions() -> None:
+    mine = NoSecrets()
+    service = LineagePages(MagicMock(), lambda connection, viewer: mine, MagicMock())
+    assert service._sight_of(None, viewer("cleo")) is mine
+    assert service._sight_of(None, viewer("ben")) is None
+    (edge, *_) = edges = (build_edge("raw.a", "mid.c"),)
+    assert edge.expression == "x > 7"
+    assert [one.expression for one in await service._filter(viewer("ben"), None, edges)] == [None]
+    assert [one.expression for one in await service._filter(viewer("cleo"), mine, edges)] == [None]
+    assert await service._filter(viewer("dora"), None, edges) == list(edges)
+
+
+def build_edge(source: str, target: str) -> Edge:
+    ends = [GraphColumn(LAB + name.split(".")[0], name.split(".")[1]) for name in (source, target)]
+    return Edge(
+        source=ends[0],
+        target=ends[1],
+        subtype="FILTER",
+        masking=False,
+        expression="x > 7",
+        statements=1,
+        finished=True,
+        first_seen=BEGINNING,
+        last_seen=BEGINNING,
+        last_statement=None,
+    )

@@ -10,13 +10,16 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any
+from unittest.mock import MagicMock
 from uuid import UUID
 
 import asyncpg
 import pytest
-from tests.console.fakes import Browser, FakeConsole, as_user, serving
+from tests.console.fakes import Browser, FakeConsole, as_user, serving, viewer
 
-from gateway.console.pages.record import RecordPages, part
+from gateway.audit.record_pages import RecordQuery
+from gateway.console.pages.record import RecordFilter, RecordPages, part
+from gateway.console.routes import NotAllowed
 from gateway.console.texts import ShownTexts
 from gateway.database.migrate import migrate
 
@@ -190,3 +193,24 @@ async def test_the_page_shows_hostile_text_as_text(site: tuple[FakeConsole, Brow
     assert "<script>alert" not in text
     assert "⟨U+202E⟩" in text
     assert "/api/v1/record.csv?table=sales.customer&amp;column=card" in text
+
+
+def asked_of(name: str, **filters: Any) -> RecordQuery | None:
+    """Return what somebody's search asks of the record; None where it is not for him."""
+    service = RecordPages(MagicMock(), ShownTexts(hide), catalogs=(), names_of_tag=lambda tag: ([], True))
+    try:
+        return service._query(viewer(name), RecordFilter(**filters))[0]
+    except NotAllowed:
+        return None
+
+
+def test_what_each_may_search_by() -> None:
+    assert asked_of("cleo") == RecordQuery(user="cleo")
+    assert asked_of("cleo", user="ben") is None
+    for name in ("table", "tag", "policy"):
+        assert asked_of("cleo", **{name: "x"}) is None
+        assert asked_of("ben", **{name: "x"}) is not None
+    assert asked_of("ben") == RecordQuery()
+    assert asked_of("ben", text="4711") is None
+    assert asked_of("ben", text="4711", user="ben") is not None
+    assert asked_of("dora", text="4711") == RecordQuery(text="4711")
