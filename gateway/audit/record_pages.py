@@ -25,7 +25,7 @@ QUERY_S = 2.0
 SLICE = 5_000
 """Events that one look goes through where no index helps."""
 FIRST_SPAN = timedelta(hours=1)
-SHORTEST_SPAN = timedelta(seconds=1)
+SHORTEST_SPAN, LONGEST_SPAN = timedelta(seconds=1), timedelta(days=100 * 366)
 EXPORT_PAGE = 500
 """Events of an export that are in memory at once."""
 _FIRST_ID, _LAST_ID = UUID(int=0), UUID(int=2**128 - 1)
@@ -40,6 +40,8 @@ class Mark:
 
     time: datetime
     event_id: UUID
+    span: timedelta = FIRST_SPAN
+    """Span of time that the next look takes: one that has gone far without finding much goes on so."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -252,7 +254,7 @@ async def _search_spans(
         newest = await connection.fetchval(f"SELECT {select_time('max(time)')} FROM sluice.audit_event")
         mark = Mark(newest or oldest, _LAST_ID)
     found: _Found = []
-    now, span = datetime.now(UTC), FIRST_SPAN
+    now, span = datetime.now(UTC), mark.span
     where = f"{conditions.quick} AND {conditions.slow}" if conditions.slow else conditions.quick
     while True:
         # Clocks go wrong: what is of the future is looked at by itself.
@@ -281,10 +283,10 @@ async def _search_spans(
             return found, None
         if low <= oldest:
             break
-        mark = Mark(low, _FIRST_ID)
         ended = time.monotonic()
         if ended - began < _FAST_S:
-            span *= 2
+            span = min(span * 2, LONGEST_SPAN)
+        mark = Mark(low, _FIRST_ID, span)
         if ended > until_s:
             return found, mark
     return found, None

@@ -17,8 +17,8 @@ def list_tagged_names(policies: PolicySet, tag: str) -> tuple[list[str], bool]:
     wanted, whole = tag.strip().lower(), True
     found: dict[str, None] = {}
     catalogs: dict[str, list[str]] = {}
-    for catalog, service in policies.catalog_services.items():
-        catalogs.setdefault(service, []).append(catalog)
+    for catalog, name in policies.catalog_services.items():
+        catalogs.setdefault(name, []).append(catalog)
     for service in policies.services.values():
         for tagged in service.tagged:
             if not any(one.type.lower() == wanted for one in tagged.tags):
@@ -34,7 +34,7 @@ def list_tagged_names(policies: PolicySet, tag: str) -> tuple[list[str], bool]:
 def _spell(resources: ResourceSet, catalogs: Sequence[str]) -> list[str] | None:
     """Return the names that a resource set means; None when it means more than names."""
     levels: Mapping[str, ResourceValues] = {
-        "catalog": ResourceValues(tuple(catalogs)),
+        "catalog": ResourceValues(values=tuple(catalogs)),
         **resources,
     }
     if not {"catalog", *_LEVELS} >= set(levels):

@@ -137,8 +137,11 @@ async def test_what_is_not_open_any_more_is_not_granted(desk: Desk) -> None:
 
 
 async def test_break_glass_takes_a_second_person_who_administers_and_a_reason(desk: Desk) -> None:
+    table = {"catalog": "spark_catalog", "database": "sales", "table": "customer", "column": "*"}
     await desk.policy(
-        name="nobody", denyPolicyItems=[{"groups": ["public"], "accesses": [{"type": "select"}]}]
+        name="nobody",
+        resources={level: {"values": [name]} for level, name in table.items()},
+        denyPolicyItems=[{"groups": ["public"], "accesses": [{"type": "select"}]}],
     )
     usual, urgent = await desk.ask(), await desk.ask(wanted=break_glass())
     await desk.grant("admin", usual.id)

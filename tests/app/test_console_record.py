@@ -43,7 +43,7 @@ TABLES = ("plain", "masked", "filtered", "denied")
 def gateway(*, stale: str | None = None) -> Any:
     definitions = load_service_defs({p.name: p.read_text() for p in sorted(SERVICE_DEFS.iterdir())})
     policies = load_packs({"pack.yaml": PACK}, definitions, 1)
-    columns = tuple(Column(name=name, data_type="string") for name in ("a", "b"))
+    columns = tuple(Column(name=name, type="string") for name in ("a", "b"))
     catalog = StaticCatalog(
         Table(
             name=TableName("spark_catalog", "lab", name), kind=TableKind.TABLE, columns=columns, owner="olga"
@@ -103,12 +103,7 @@ def test_a_grant_is_made_where_the_policies_come_from() -> None:
     for parts, held, catalog, told in (
         (from_ranger, None, "spark_catalog", "Ranger Admin at https://ranger.example"),
         (from_ranger, store, "other", "another source"),
-        (
-            settings(PolicySettings(paths=(Path("/etc/rules"),))),
-            store,
-            "spark_catalog",
-            "packs of the gateway (rules)",
-        ),
+        (from_packs, store, "spark_catalog", "packs of the gateway (rules)"),
     ):
         place = find_place(parts, held, catalog)
         assert place.service == ""

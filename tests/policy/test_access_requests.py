@@ -178,7 +178,8 @@ def test_a_grant_delegates_nothing_and_says_what_it_is() -> None:
         assert "delegateAdmin': True" not in str(made)
         assert [one["policyPriority"] for one in made] == ([0] if asked is ASKED else [1, 1])
         assert "Granted by ruth. Reason: yearly report" in first["description"]
-    assert first["policyLabels"] == ["break-glass", "purpose:audit"]
+        purpose = ["purpose:audit"] if asked.purpose else []
+        assert first["policyLabels"] == ["access-request" if asked is ASKED else "break-glass", *purpose]
 
 
 @pytest.mark.parametrize(

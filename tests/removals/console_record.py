@@ -51,9 +51,7 @@ REMOVALS = (
     Removal("request-not-by-asker", "nobody decides on a request of his own", Never(), REQUESTS),
     Removal("break-glass-administrators", "administrators alone confirm break-glass", Never(), REQUESTS),
     Removal("grant-open-only", "what was decided is not granted", Never(), REQUESTS),
-    Removal(
-        "grant-not-expired", "what was asked for until a time is not granted behind it", Never(), REQUESTS
-    ),
+    Removal("grant-not-expired", "nothing is granted behind the time that was asked for", Never(), REQUESTS),
     Removal("grant-no-longer", "a grant ends when was asked for at the latest", Never(), REQUESTS),
     Removal("grant-asker-there", "who has left is granted nothing", Never(), REQUESTS),
     Removal("grant-asker-name", "a user's name is no macro of policies", Never(), REQUESTS),

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, Literal
 from uuid import UUID
 
@@ -17,6 +17,8 @@ import orjson
 
 from gateway.admin.requests import BadRequest
 from gateway.audit.record_pages import (
+    FIRST_SPAN,
+    LONGEST_SPAN,
     Mark,
     RecordLine,
     RecordQuery,
@@ -27,11 +29,11 @@ from gateway.audit.record_pages import (
     spread_name,
 )
 from gateway.console.routes import (
+    MAX_CURSOR_CHARS,
     ConsoleDownload,
     ConsolePage,
     ConsolePart,
     ConsoleRoute,
-    Cursor,
     NotAllowed,
     Recorded,
     Viewer,
@@ -65,15 +67,17 @@ class RecordFilter:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RecordSearch(RecordFilter, Cursor):
-    """A page of it."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class RecordExport(RecordFilter):
     """All of it, from where a page begins."""
 
-    after: str = parameter("Where the page begins, as `after` of it.", "", most=2_000)
+    after: str = parameter("`next` of the page before.", "", most=MAX_CURSOR_CHARS)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordSearch(RecordExport):
+    """A page of it."""
+
+    limit: int = parameter("How many at most.", 50, most=200)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -199,16 +203,17 @@ class RecordPages:
 def _mark(text: str) -> Mark | None:
     if not text:
         return None
-    microseconds, event_id = decode_cursor(text, int, str)
+    microseconds, event_id, span_s = decode_cursor(text, int, str, int)
+    span = timedelta(seconds=span_s) if 0 < span_s <= LONGEST_SPAN.total_seconds() else FIRST_SPAN
     try:
-        return Mark(datetime.fromtimestamp(microseconds / 1_000_000, UTC), UUID(event_id))
+        return Mark(datetime.fromtimestamp(microseconds / 1_000_000, UTC), UUID(event_id), span)
     except (ValueError, OverflowError, OSError):
         raise BadRequest("`after` is not a place in this list") from None
 
 
 def _cursor(mark: Mark) -> str:
     whole = int(mark.time.timestamp()) * 1_000_000 + mark.time.microsecond
-    return encode_cursor(whole, str(mark.event_id))
+    return encode_cursor(whole, str(mark.event_id), int(mark.span.total_seconds()))
 
 
 def part(service: RecordPages) -> ConsolePart:

@@ -210,21 +210,16 @@ class RequestPages:
         limit, who = max(asked.limit, 1), viewer.principal
         if asked.which in ("granted", "break_glass") and not viewer.is_auditor:
             raise NotAllowed("only auditors see what others were granted")
-        match asked.which:
-            case "own":
-                found = await self._requests.list_own(who, before=before, limit=limit + 1)
-            case "decide":
-                found = await self._requests.list_to_decide(who, before=before, limit=limit + 1)
-            case "granted" if asked.purpose:
-                found = await self._requests.list_purpose(asked.purpose, before=before, limit=limit + 1)
-            case "granted":
-                found = await self._requests.list_granted(
-                    kind=RequestKind.ACCESS, before=before, limit=limit + 1
-                )
-            case "break_glass":
-                found = await self._requests.list_granted(
-                    kind=RequestKind.BREAK_GLASS, before=before, limit=limit + 1
-                )
+        requests, most = self._requests, limit + 1
+        if asked.which == "own":
+            found = await requests.list_own(who, before=before, limit=most)
+        elif asked.which == "decide":
+            found = await requests.list_to_decide(who, before=before, limit=most)
+        elif asked.which == "granted" and asked.purpose:
+            found = await requests.list_purpose(asked.purpose, before=before, limit=most)
+        else:
+            kind = RequestKind.ACCESS if asked.which == "granted" else RequestKind.BREAK_GLASS
+            found = await requests.list_granted(kind=kind, before=before, limit=most)
         loud: list[StoredRequest] = []
         purposes: list[tuple[str, int]] = []
         if viewer.is_auditor:

@@ -75,7 +75,7 @@ async def site(database: str) -> AsyncIterator[Site]:
         yield made
 
 
-ASKED = {"table": "sales.customer", "columns": ["name, card"], "until": UNTIL, "reason": REASON}
+ASKED: dict[str, Any] = {"table": "sales.customer", "columns": ["name, card"], "until": UNTIL, "reason": REASON}
 
 
 async def test_a_grant_is_asked_for_given_and_ended_by_forms(site: Site) -> None:
