@@ -18,7 +18,8 @@ def tagged(tag: str, *, excludes: bool = False, **levels: str) -> TaggedResource
 
 
 def policies(*found: TaggedResource) -> PolicySet:
-    service = Service(name="hive", definition=ServiceDef(name="hive"), tagged=found)
+    definition = ServiceDef(name="hive", resources=(), access_types=())
+    service = Service(name="hive", definition=definition, tagged=found)
     return PolicySet(version=1, services={"hive": service}, catalog_services={"main": "hive", "lake": "hive"})
 
 

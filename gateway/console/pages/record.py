@@ -126,34 +126,30 @@ class RecordPages:
 
     async def export_csv(self, viewer: Viewer, asked: RecordExport) -> AsyncIterator[bytes]:
         """Yield what the list shows as CSV, some hundred events at a time."""
-        async for lines in self._export(viewer, asked, format_csv_header()):
-            yield lines if isinstance(lines, bytes) else b"".join(map(format_csv, lines))
+        head = format_csv_header()
+        async for lines in self._export(viewer, asked):
+            yield head + b"".join(map(format_csv, lines))
+            head = b""
 
     async def export_json(self, viewer: Viewer, asked: RecordExport) -> AsyncIterator[bytes]:
         """Yield what the list shows as JSON, one event in a line."""
-        async for lines in self._export(viewer, asked, b""):
-            yield (
-                lines
-                if isinstance(lines, bytes)
-                else b"".join(orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE) for line in lines)
-            )
+        async for lines in self._export(viewer, asked):
+            yield b"".join(orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE) for line in lines)
 
-    async def _export(
-        self, viewer: Viewer, asked: RecordExport, head: bytes
-    ) -> AsyncIterator[bytes | list[RecordLine]]:
+    async def _export(self, viewer: Viewer, asked: RecordExport) -> AsyncIterator[list[RecordLine]]:
+        """Yield events in portions, an empty one where there are none at all."""
         query, _ = self._query(viewer, asked)
-        after = _mark(asked.after)
-        yield head
+        after, is_first = _mark(asked.after), True
         while True:
-            # A connection is had for a page alone: whoever reads slowly keeps none.
+            # A connection is had for a portion alone: whoever reads slowly keeps none.
             async with self._connect() as connection:
                 page = await load_all(connection, query, after)
-            if page is None:
+            if page is not None or is_first:
+                lines = page.lines if page is not None else ()
+                yield [await self._shown(viewer, line) for line in lines]
+            if page is None or page.next is None:
                 return
-            yield [await self._shown(viewer, line) for line in page.lines]
-            if page.next is None:
-                return
-            after = page.next
+            after, is_first = page.next, False
 
     def _query(self, viewer: Viewer, asked: RecordFilter) -> tuple[RecordQuery, bool]:
         """Return what is asked of the record within what the viewer may see, and whether the tag is whole."""

@@ -13,15 +13,18 @@ from typing import Any
 from unittest.mock import MagicMock
 from uuid import UUID
 
+import aiohttp
 import asyncpg
 import pytest
-from tests.console.fakes import Browser, FakeConsole, as_user, serving, viewer
 
+from gateway.audit import record_pages
 from gateway.audit.record_pages import RecordQuery
+from gateway.console.pages import record
 from gateway.console.pages.record import RecordFilter, RecordPages, part
 from gateway.console.routes import NotAllowed
 from gateway.console.texts import ShownTexts
 from gateway.database.migrate import migrate
+from tests.console.fakes import Browser, FakeConsole, as_user, serving, viewer
 
 BEGINNING = datetime(2026, 11, 1, tzinfo=UTC)
 HOSTILE = "SELECT '<script>alert(1)</script>' \u202e AS `x`"
@@ -181,6 +184,28 @@ async def test_an_export_is_exactly_what_is_shown(site: tuple[FakeConsole, Brows
         assert [row["statement"].removeprefix("'") for row in rows] == [one["statement"] for one in events]
         assert not [cell for row in rows for cell in row.values() if cell.startswith(("=", "+", "-", "@"))]
     assert console.recorded[-1][:2] == (name, "export_record_csv")
+
+
+async def test_an_export_that_breaks_off_does_not_look_whole(
+    site: tuple[FakeConsole, Browser], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ben = await as_user(*site, "ben")
+    monkeypatch.setattr(record_pages, "EXPORT_PAGE", 1)
+    count = 0
+
+    async def load(*given: Any) -> Any:
+        nonlocal count
+        count += 1
+        if count > 2:
+            raise OSError("PostgreSQL is away")
+        return await record_pages.load_all(*given)
+
+    monkeypatch.setattr(record, "load_all", load)
+    with pytest.raises(aiohttp.ClientPayloadError):
+        await ben.ask("GET", "/api/v1/record.jsonl")
+    assert count == 3
+    # What breaks before anything is sent is an error like any other.
+    assert (await ben.ask("GET", "/api/v1/record.jsonl"))[0] == 503
 
 
 async def test_the_page_shows_hostile_text_as_text(site: tuple[FakeConsole, Browser]) -> None:

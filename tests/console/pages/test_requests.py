@@ -9,11 +9,11 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from tests.console.fakes import Browser, FakeConsole, as_user, serving
 
 from gateway.console.pages.requests import RequestPages, part
 from gateway.model.principal import Principal
 from tests.admin.request_desk import Desk
+from tests.console.fakes import Browser, FakeConsole, as_user, serving
 
 REASON = "yearly report <script>alert(1)</script> \u202e"
 UNTIL = (datetime.now(UTC) + timedelta(days=2)).isoformat()
@@ -75,7 +75,12 @@ async def site(database: str) -> AsyncIterator[Site]:
         yield made
 
 
-ASKED: dict[str, Any] = {"table": "sales.customer", "columns": ["name, card"], "until": UNTIL, "reason": REASON}
+ASKED: dict[str, Any] = {
+    "table": "sales.customer",
+    "columns": ["name, card"],
+    "until": UNTIL,
+    "reason": REASON,
+}
 
 
 async def test_a_grant_is_asked_for_given_and_ended_by_forms(site: Site) -> None:
