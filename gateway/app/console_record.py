@@ -14,7 +14,7 @@ from gateway.admin.lineage.sight import Sight
 from gateway.admin.ranger.access import Access, AdminRights
 from gateway.admin.ranger.store import Store
 from gateway.app.console_tools import ConsoleTools
-from gateway.app.endpoints import GatewayParts
+from gateway.app.gateway_parts import GatewayParts
 from gateway.app.lineage_admin import sight
 from gateway.app.propagation_rules import propagation_rules
 from gateway.app.ranger_admin import make_store, rights_of

@@ -24,6 +24,7 @@ from aiohttp.typedefs import Handler
 
 from gateway.admin.requests import (
     Administrators,
+    Authenticate,
     BadRequest,
     NotAuthenticated,
     NotFound,
@@ -58,7 +59,6 @@ from gateway.console.routes import (
     Viewer,
     check_parts,
 )
-from gateway.model.credentials import Credentials
 from gateway.model.principal import Principal
 
 _log = structlog.get_logger(__name__)
@@ -90,9 +90,6 @@ class RecordUse(Protocol):
     ) -> None:
         """Return when it is on disk. Raises LedgerUnavailable."""
         ...
-
-
-Authenticate = Callable[[Credentials, str], Awaitable[Principal | None]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

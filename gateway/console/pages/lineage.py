@@ -19,7 +19,7 @@ from gateway.console.routes import (
     ConsolePage,
     ConsolePart,
     ConsoleRoute,
-    Cursor,
+    PagedParameters,
     Recorded,
     Viewer,
     Who,
@@ -171,7 +171,7 @@ class LineageView:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AskedColumns(Cursor):
+class AskedColumns(PagedParameters):
     """A part of columns' names."""
 
     text: str = parameter("Part of the full name.", "", most=400)

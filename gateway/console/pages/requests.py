@@ -13,12 +13,12 @@ from typing import Any, Literal, TypeVar
 from gateway.admin.access_requests import AccessRequests, NotForYou, NotGrantable, StoredRequest
 from gateway.admin.ranger.calls import RangerError
 from gateway.console.routes import (
-    Conflict,
+    ConsoleConflict,
     ConsoleForm,
     ConsolePage,
     ConsolePart,
     ConsoleRoute,
-    Cursor,
+    PagedParameters,
     NotAllowed,
     Recorded,
     Viewer,
@@ -41,7 +41,7 @@ InForce = Callable[[str, Sequence[str]], bool]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AskedRequests(Cursor):
+class AskedRequests(PagedParameters):
     """Which requests."""
 
     which: Which = parameter(
@@ -298,13 +298,13 @@ class RequestPages:
         return await self._step(self._requests.end(viewer.principal, asked.request, asked.reason))
 
     async def _step(self, work: Awaitable[StoredRequest]) -> ShownRequest:
-        """Take a step. Raises NotAllowed, Conflict or Faults for what cannot be."""
+        """Take a step. Raises NotAllowed, ConsoleConflict or Faults for what cannot be."""
         try:
             return self._shown(await work)
         except NotForYou as error:
             raise NotAllowed(str(error)) from None
         except NotGrantable as error:
-            raise Conflict(str(error)) from None
+            raise ConsoleConflict(str(error)) from None
         except RangerError as error:
             if error.status == 403:
                 raise NotAllowed(error.message) from None
