@@ -71,6 +71,7 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
             "database",
             "lineage",
             "admin",
+            "audit.record_pages",
             "audit.rows",
             "audit.search",
         }
