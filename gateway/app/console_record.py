@@ -9,9 +9,9 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
-from gateway.admin.access_requests import AccessRequests, PlaceOfGrants
 from gateway.admin.lineage.sight import Sight
 from gateway.admin.ranger.access import Access, AdminRights
+from gateway.admin.ranger.access_requests import AccessRequests, PlaceOfGrants
 from gateway.admin.ranger.store import Store
 from gateway.app.console_tools import ConsoleTools
 from gateway.app.gateway_parts import GatewayParts
@@ -27,7 +27,7 @@ from gateway.model.context import AccessContext
 from gateway.model.policy import PolicySet
 from gateway.model.principal import Principal
 from gateway.model.resource import AccessRequest, Resource
-from gateway.policy.access_requests import ALL_COLUMNS, AskedAccess
+from gateway.policy.access_requests import ALL_COLUMNS, RequestedAccess
 from gateway.policy.engine import engine_for
 from gateway.policy.laundering import Sights, list_named_principals
 from gateway.policy.tagged_names import list_tagged_names
@@ -161,7 +161,7 @@ def are_in_force(parts: GatewayParts, service: str, guids: Sequence[str]) -> boo
     return bool(guids) and known.issuperset(guids)
 
 
-async def owns_plainly(parts: GatewayParts, principal: Principal, asked: AskedAccess) -> bool:
+async def owns_plainly(parts: GatewayParts, principal: Principal, asked: RequestedAccess) -> bool:
     """Whether somebody owns a table and has all that is asked for, with nothing masked or filtered for him:
     nobody gives more than he has. Raises BackendUnavailable."""
     if parts.dependencies.stale() is not None:

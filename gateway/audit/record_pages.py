@@ -35,7 +35,7 @@ _FAST_S = 0.05
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
+class RecordMark:
     """A place in the record: what is older than this event comes behind it."""
 
     time: datetime
@@ -95,7 +95,7 @@ class RecordPage:
     """Some events, newest first."""
 
     lines: tuple[RecordLine, ...]
-    next: Mark | None
+    next: RecordMark | None
     """Where the next page begins; None when there is nothing older."""
     searched_to: datetime | None
     """How far back this page looked, where it came to its end before it was full; None otherwise."""
@@ -105,7 +105,7 @@ async def load_page(
     connection: Any,
     query: RecordQuery,
     *,
-    after: Mark | None = None,
+    after: RecordMark | None = None,
     limit: int = 50,
     budget_s: float = BUDGET_S,
 ) -> RecordPage:
@@ -121,11 +121,11 @@ async def load_page(
     lines = await _load_lines(connection, found[:limit])
     if len(found) > limit:
         event_id, at = found[limit - 1]
-        return RecordPage(lines=lines, next=Mark(at, event_id), searched_to=None)
+        return RecordPage(lines=lines, next=RecordMark(at, event_id), searched_to=None)
     return RecordPage(lines=lines, next=reached, searched_to=None if reached is None else reached.time)
 
 
-async def load_all(connection: Any, query: RecordQuery, after: Mark | None = None) -> RecordPage | None:
+async def load_all(connection: Any, query: RecordQuery, after: RecordMark | None = None) -> RecordPage | None:
     """Return the next events of an export, some hundred at most, however long they are looked for; None
     where there are no more."""
     mark = after
@@ -136,10 +136,10 @@ async def load_all(connection: Any, query: RecordQuery, after: Mark | None = Non
         mark = page.next
 
 
-def _earlier(after: Mark | None, until: datetime | None) -> Mark | None:
+def _earlier(after: RecordMark | None, until: datetime | None) -> RecordMark | None:
     if until is None or (after is not None and after.time < until):
         return after
-    return Mark(until, _FIRST_ID)  # `until` itself is not in the period
+    return RecordMark(until, _FIRST_ID)  # `until` itself is not in the period
 
 
 class _Conditions:
@@ -183,7 +183,7 @@ class _Conditions:
         """What takes longer for each event; empty for nothing."""
         return " AND ".join(self._slow)
 
-    def behind(self, mark: Mark | None) -> tuple[str, list[object]]:
+    def behind(self, mark: RecordMark | None) -> tuple[str, list[object]]:
         """Return the condition for what is behind a mark, and all arguments."""
         if mark is None:
             return "true", self.arguments
@@ -199,10 +199,10 @@ async def _search_slices(
     connection: Any,
     query: RecordQuery,
     conditions: _Conditions,
-    mark: Mark | None,
+    mark: RecordMark | None,
     limit: int,
     until_s: float,
-) -> tuple[_Found, Mark | None]:
+) -> tuple[_Found, RecordMark | None]:
     """Go through events in the order of their times, so many at a time."""
     found: _Found = []
     size = SLICE if conditions.slow else limit
@@ -232,7 +232,7 @@ async def _search_slices(
         last = next((row for row in rows if row["part"] == "last"), None)
         if len(found) == limit or last is None:
             return found, None
-        mark = Mark(last["time"], last["event_id"])
+        mark = RecordMark(last["time"], last["event_id"])
         if time.monotonic() > until_s:
             return found, mark
 
@@ -241,10 +241,10 @@ async def _search_spans(
     connection: Any,
     query: RecordQuery,
     conditions: _Conditions,
-    mark: Mark | None,
+    mark: RecordMark | None,
     limit: int,
     until_s: float,
-) -> tuple[_Found, Mark | None]:
+) -> tuple[_Found, RecordMark | None]:
     """Ask an index for one span of time after the other."""
     oldest = await connection.fetchval(f"SELECT {select_time('min(time)')} FROM sluice.audit_event")
     if oldest is None:
@@ -252,7 +252,7 @@ async def _search_spans(
     oldest = max(oldest, query.since or _BEGINNING)
     if mark is None:
         newest = await connection.fetchval(f"SELECT {select_time('max(time)')} FROM sluice.audit_event")
-        mark = Mark(newest or oldest, _LAST_ID)
+        mark = RecordMark(newest or oldest, _LAST_ID)
     found: _Found = []
     now, span = datetime.now(UTC), mark.span
     where = f"{conditions.quick} AND {conditions.slow}" if conditions.slow else conditions.quick
@@ -286,7 +286,7 @@ async def _search_spans(
         ended = time.monotonic()
         if ended - began < _FAST_S:
             span = min(span * 2, LONGEST_SPAN)
-        mark = Mark(low, _FIRST_ID, span)
+        mark = RecordMark(low, _FIRST_ID, span)
         if ended > until_s:
             return found, mark
     return found, None

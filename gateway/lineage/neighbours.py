@@ -34,7 +34,7 @@ NODE_WIDTH, NODE_HEIGHT = 230, 44
 _GAP_X, _GAP_Y, _MARGIN = 90, 14, 12
 _SWEEPS = 4
 
-Opened = tuple[GraphColumn, Direction]
+OpenedSide = tuple[GraphColumn, Direction]
 """A column, and the way in which its neighbours are shown."""
 
 
@@ -58,8 +58,8 @@ class Neighbourhood:
     columns: tuple[GraphColumn, ...]
     """All that is drawn, nearest first, the start at the beginning."""
     edges: tuple[Edge, ...]
-    counts: Mapping[Opened, NeighbourCount]
-    opened: frozenset[Opened]
+    counts: Mapping[OpenedSide, NeighbourCount]
+    opened: frozenset[OpenedSide]
     cut_off: str
     """Why columns are left out; empty when none are."""
 
@@ -67,7 +67,7 @@ class Neighbourhood:
 async def load_neighbourhood(
     connection: Any,
     start: GraphColumn,
-    opened: Iterable[Opened],
+    opened: Iterable[OpenedSide],
     knows: Knows,
     *,
     most: int = MAX_DRAWN,

@@ -43,7 +43,7 @@ class RequestKind(enum.Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AskedAccess:
+class RequestedAccess:
     """What somebody asks for."""
 
     kind: RequestKind
@@ -62,7 +62,7 @@ class AskedAccess:
         return f"{self.catalog}.{self.database}.{self.table}"
 
 
-def check_asked(asked: AskedAccess, now: datetime) -> list[str]:
+def check_asked(asked: RequestedAccess, now: datetime) -> list[str]:
     """Return all that is wrong with a request, in the words of who asks; nothing when it may be kept."""
     faults = []
     for what, name in (("catalog", asked.catalog), ("database", asked.database), ("table", asked.table)):
@@ -114,7 +114,7 @@ def who_decides(kind: RequestKind, *, is_asker: bool, is_administrator: bool) ->
 
 
 def find_obstacle(
-    asked: AskedAccess, *, state: str, now: datetime, expires: datetime, asker: str, asker_is_there: bool
+    asked: RequestedAccess, *, state: str, now: datetime, expires: datetime, asker: str, asker_is_there: bool
 ) -> str:
     """Return why a request cannot be granted until a time; empty when it can."""
     if state != "open":  # RULE (grant-open-only)
@@ -135,7 +135,7 @@ def find_obstacle(
 def build_grant(
     number: int,
     user: str,
-    asked: AskedAccess,
+    asked: RequestedAccess,
     *,
     service: Mapping[str, Any],
     levels: Sequence[str],

@@ -14,7 +14,7 @@ from gateway.app.console_record import are_in_force, find_place, list_catalogs, 
 from gateway.catalog.static import StaticCatalog
 from gateway.model.catalog import Column, Table, TableKind, TableName
 from gateway.model.principal import Principal
-from gateway.policy.access_requests import AskedAccess, RequestKind
+from gateway.policy.access_requests import RequestedAccess, RequestKind
 from gateway.policy.packs import load_packs
 from gateway.policy.service_defs import load_service_defs
 from gateway.settings.models import PolicySettings, RangerAdminSettings
@@ -56,8 +56,8 @@ def gateway(*, stale: str | None = None) -> Any:
     return SimpleNamespace(dependencies=dependencies)
 
 
-def asked(table: str, *columns: str, access: str = "select") -> AskedAccess:
-    return AskedAccess(
+def asked(table: str, *columns: str, access: str = "select") -> RequestedAccess:
+    return RequestedAccess(
         kind=RequestKind.ACCESS,
         catalog="spark_catalog",
         database="lab",
@@ -86,7 +86,7 @@ def asked(table: str, *columns: str, access: str = "select") -> AskedAccess:
         (asked("denied", "a"), "olga", True),
     ],
 )
-async def test_an_owner_gives_what_he_has(wanted: AskedAccess, user: str, may: bool) -> None:
+async def test_an_owner_gives_what_he_has(wanted: RequestedAccess, user: str, may: bool) -> None:
     assert await owns_plainly(gateway(), Principal(user=user), wanted) is may
     assert not await owns_plainly(gateway(stale="too old"), Principal(user=user), wanted)
 

@@ -14,7 +14,7 @@ from gateway.model.context import AccessContext
 from gateway.model.principal import Principal
 from gateway.model.resource import AccessRequest, Resource
 from gateway.policy.access_requests import (
-    AskedAccess,
+    RequestedAccess,
     RequestKind,
     build_grant,
     check_asked,
@@ -28,7 +28,7 @@ NOW = datetime(2026, 11, 30, 12, tzinfo=UTC)
 DEFINITION = yaml.safe_load(
     (Path(__file__).resolve().parents[2] / "rules" / "service_defs" / "spark.yaml").read_text()
 )
-ASKED = AskedAccess(
+ASKED = RequestedAccess(
     kind=RequestKind.ACCESS,
     catalog="spark_catalog",
     database="hr",
@@ -89,7 +89,7 @@ def deny(**more: Any) -> dict[str, Any]:
     }
 
 
-def engine(asked: AskedAccess, *standing: dict[str, Any]) -> Engine:
+def engine(asked: RequestedAccess, *standing: dict[str, Any]) -> Engine:
     made = build_grant(
         12,
         "carol",

@@ -74,11 +74,11 @@ class SeesLineage(Protocol):
     async def filter_visible(self, edges: Any) -> list[Edge]: ...
 
 
-Connect = Callable[[], AbstractAsyncContextManager[Any]]
+ReadGraph = Callable[[], AbstractAsyncContextManager[Any]]
 """Yields a connection that sees one instant of the graph and writes nothing."""
-MakeSight = Callable[[Any, Viewer], SeesLineage]
+OpenSight = Callable[[Any, Viewer], SeesLineage]
 """Raises PoliciesStale."""
-MakeReport = Callable[[Any], Awaitable[LaunderingReport]]
+MakeLaundering = Callable[[Any], Awaitable[LaunderingReport]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -264,7 +264,7 @@ class Laundered:
 class LineagePages:
     """Answers questions to the graph."""
 
-    def __init__(self, connect: Connect, sight: MakeSight, make_report: MakeReport) -> None:
+    def __init__(self, connect: ReadGraph, sight: OpenSight, make_report: MakeLaundering) -> None:
         self._connect = connect
         self._sight = sight
         self._make_report = make_report
@@ -310,7 +310,7 @@ class LineagePages:
             cut_off=found.cut_off,
         )
 
-    async def columns(self, viewer: Viewer, asked: AskedColumns) -> ColumnList:
+    async def list_columns(self, viewer: Viewer, asked: AskedColumns) -> ColumnList:
         after = GraphColumn(*decode_cursor(asked.after, str, str)) if asked.after else None
         limit = max(asked.limit, 1)
         async with self._connect() as connection:
@@ -323,7 +323,7 @@ class LineagePages:
             cut_off=cut_off,
         )
 
-    async def impact(self, viewer: Viewer, asked: AskedImpact) -> Impact:
+    async def report_impact(self, viewer: Viewer, asked: AskedImpact) -> Impact:
         async with self._connect() as connection:
             knows = _knows(self._sight_of(connection, viewer))
             start = await _find(connection, asked.column, knows)
@@ -350,7 +350,7 @@ class LineagePages:
             cut_off=answer.cut_off,
         )
 
-    async def laundering(self, viewer: Viewer, asked: AskedLaundering) -> Laundered:
+    async def report_laundering(self, viewer: Viewer, asked: AskedLaundering) -> Laundered:
         if asked.make:
             wanted_s = time.monotonic()
             # One at a time; whoever waited meanwhile is shown what the other one made.
@@ -512,7 +512,7 @@ def part(service: LineagePages) -> ConsolePart:
         about="List what dropping or tagging a column would reach.",
         parameters=AskedImpact,
         result=Impact,
-        handle=service.impact,
+        handle=service.report_impact,
         examples={"column": "hr.employee.salary"},
         **everybody,
     )
@@ -523,7 +523,7 @@ def part(service: LineagePages) -> ConsolePart:
         about="Search columns of the graph by a part of their names.",
         parameters=AskedColumns,
         result=ColumnList,
-        handle=service.columns,
+        handle=service.list_columns,
         **everybody,
     )
     laundering = ConsoleRoute(
@@ -534,7 +534,7 @@ def part(service: LineagePages) -> ConsolePart:
         parameters=AskedLaundering,
         result=Laundered,
         who=Who.AUDITOR,
-        handle=service.laundering,
+        handle=service.report_laundering,
         recorded=Recorded.EACH,
     )
     return ConsolePart(

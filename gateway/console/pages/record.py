@@ -19,8 +19,8 @@ from gateway.admin.requests import BadRequest
 from gateway.audit.record_pages import (
     FIRST_SPAN,
     LONGEST_SPAN,
-    Mark,
     RecordLine,
+    RecordMark,
     RecordQuery,
     format_csv,
     format_csv_header,
@@ -44,11 +44,11 @@ from gateway.console.routes import (
 )
 from gateway.console.texts import ShownTexts
 
-Connect = Callable[[], AbstractAsyncContextManager[Any]]
+ConnectRecord = Callable[[], AbstractAsyncContextManager[Any]]
 NamesOfTag = Callable[[str], tuple[list[str], bool]]
 """Tag → names of what carries it now, and whether that is all."""
 OWN = "whoever is no auditor sees the events of his own name alone, without policies and resources"
-Verdict = Literal["", "cleared", "refused", "accepted", "rejected"]
+VerdictFilter = Literal["", "cleared", "refused", "accepted", "rejected"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +62,7 @@ class RecordFilter:
     column: str = parameter("Column of that table.", "", most=400)
     tag: str = parameter("Tag that a resource carries now.", "", most=200)
     policy: str = parameter("Name of a policy that decided, masked or filtered.", "", most=400)
-    verdict: Verdict = parameter("What was decided; of logins `accepted` or `rejected`.", "")
+    verdict: VerdictFilter = parameter("What was decided; of logins `accepted` or `rejected`.", "")
     text: str = parameter("Part of the statement; case does not matter.", "", most=500)
 
 
@@ -99,7 +99,7 @@ class RecordPages:
 
     def __init__(
         self,
-        connect: Connect,
+        connect: ConnectRecord,
         texts: ShownTexts,
         *,
         catalogs: Sequence[str],
@@ -196,18 +196,18 @@ class RecordPages:
         return shown if viewer.is_auditor else replace(shown, resources=(), policies=())
 
 
-def _mark(text: str) -> Mark | None:
+def _mark(text: str) -> RecordMark | None:
     if not text:
         return None
     microseconds, event_id, span_s = decode_cursor(text, int, str, int)
     span = timedelta(seconds=span_s) if 0 < span_s <= LONGEST_SPAN.total_seconds() else FIRST_SPAN
     try:
-        return Mark(datetime.fromtimestamp(microseconds / 1_000_000, UTC), UUID(event_id), span)
+        return RecordMark(datetime.fromtimestamp(microseconds / 1_000_000, UTC), UUID(event_id), span)
     except (ValueError, OverflowError, OSError):
         raise BadRequest("`after` is not a place in this list") from None
 
 
-def _cursor(mark: Mark) -> str:
+def _cursor(mark: RecordMark) -> str:
     whole = int(mark.time.timestamp()) * 1_000_000 + mark.time.microsecond
     return encode_cursor(whole, str(mark.event_id), int(mark.span.total_seconds()))
 

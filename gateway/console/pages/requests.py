@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Literal, TypeVar
 
-from gateway.admin.access_requests import AccessRequests, NotForYou, NotGrantable, StoredRequest
+from gateway.admin.ranger.access_requests import AccessRequests, NotForYou, NotGrantable, StoredRequest
 from gateway.admin.ranger.calls import RangerError
 from gateway.console.routes import (
     ConsoleConflict,
@@ -28,7 +28,7 @@ from gateway.console.routes import (
     parameter,
 )
 from gateway.errors import Faults
-from gateway.policy.access_requests import MAX_REASON_CHARS, AskedAccess, RequestKind
+from gateway.policy.access_requests import MAX_REASON_CHARS, RequestedAccess, RequestKind
 
 T = TypeVar("T")
 OWN = "a request is shown to its asker and to whoever may decide on it, and missing to everybody else"
@@ -266,7 +266,7 @@ class RequestPages:
 
     async def ask(self, viewer: Viewer, asked: NewRequest) -> ShownRequest:
         catalog, database, table = self._split(asked.table)
-        wanted = AskedAccess(
+        wanted = RequestedAccess(
             kind=RequestKind(asked.kind),
             catalog=catalog,
             database=database,

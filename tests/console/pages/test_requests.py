@@ -12,7 +12,7 @@ import pytest
 
 from gateway.console.pages.requests import RequestPages, part
 from gateway.model.principal import Principal
-from tests.admin.request_desk import Desk
+from tests.admin.ranger.request_desk import Desk
 from tests.console.fakes import Browser, FakeConsole, as_user, serving
 
 REASON = "yearly report <script>alert(1)</script> \u202e"

@@ -10,13 +10,13 @@ from datetime import UTC, datetime, timedelta
 import asyncpg
 import pytest
 
-from gateway.admin.access_requests import NotForYou, NotGrantable, PlaceOfGrants, StoredRequest
+from gateway.admin.ranger.access_requests import NotForYou, NotGrantable, PlaceOfGrants, StoredRequest
 from gateway.admin.ranger.calls import RangerError
 from gateway.admin.ranger.kinds import ObjectKind
 from gateway.admin.requests import NotFound
 from gateway.errors import Faults
 from gateway.policy.access_requests import MAX_OPEN, RequestKind
-from tests.admin.request_desk import Desk, asked, break_glass, who
+from tests.admin.ranger.request_desk import Desk, asked, break_glass, who
 
 
 @pytest.fixture

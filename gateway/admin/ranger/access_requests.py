@@ -29,7 +29,7 @@ from gateway.errors import BackendUnavailable, Faults
 from gateway.model.principal import Principal, principal_of
 from gateway.policy.access_requests import (
     MAX_OPEN,
-    AskedAccess,
+    RequestedAccess,
     RequestKind,
     build_grant,
     check_asked,
@@ -73,7 +73,7 @@ class StoredRequest:
     """`open`, `granted`, `refused`, `withdrawn`, `elsewhere` (granted where policies are made) or `ended`."""
     expired: bool
     """Whether its time is over: an open one cannot be granted, a granted one holds no longer."""
-    asked: AskedAccess
+    asked: RequestedAccess
     asked_at: datetime
     asker: str
     asker_identity: str
@@ -97,13 +97,13 @@ class PlaceOfGrants:
     """In words, for who has to make it."""
 
 
-Role = Literal["delegate", "owner"]
+GrantRole = Literal["delegate", "owner"]
 PlaceOf = Callable[[str], PlaceOfGrants]
 """Catalog → where its policies are made."""
-OwnsPlainly = Callable[[Principal, AskedAccess], Awaitable[bool]]
+OwnsPlainly = Callable[[Principal, RequestedAccess], Awaitable[bool]]
 """Whether somebody owns the table and has all that is asked for himself, with nothing masked or filtered.
 Raises BackendUnavailable."""
-Connect = Callable[[], AbstractAsyncContextManager[Any]]
+ConnectRequests = Callable[[], AbstractAsyncContextManager[Any]]
 Noted = Callable[[str, str], None]
 """(step, kind) → counted."""
 
@@ -113,7 +113,7 @@ class AccessRequests:
 
     def __init__(
         self,
-        connect: Connect,
+        connect: ConnectRequests,
         *,
         store: Store | None,
         access: Access,
@@ -133,7 +133,9 @@ class AccessRequests:
 
     # -- asking ----------------------------------------------------------------------------------------------
 
-    async def ask(self, principal: Principal, asked: AskedAccess, statement_id: str = "") -> StoredRequest:
+    async def ask(
+        self, principal: Principal, asked: RequestedAccess, statement_id: str = ""
+    ) -> StoredRequest:
         """Keep a request. Raises Faults with all that is wrong with it."""
         faults = check_asked(asked, datetime.now(UTC))
         if faults:
@@ -254,7 +256,7 @@ class AccessRequests:
 
     async def _role_of(
         self, instant: ReadTransaction | None, principal: Principal, request: StoredRequest
-    ) -> Role | None:
+    ) -> GrantRole | None:
         """Return as what somebody who is no administrator may grant a request; None when he may not."""
         place = self.place_of(request.asked.catalog)
         if instant is not None and place.service:
@@ -549,7 +551,7 @@ def _request(row: Any) -> StoredRequest:
         id=row["id"],
         state=row["state"],
         expired=row["expired"],
-        asked=AskedAccess(
+        asked=RequestedAccess(
             kind=RequestKind(row["kind"]),
             catalog=row["catalog"],
             database=row["database"],

@@ -7,8 +7,8 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from gateway.admin.access_requests import AccessRequests, PlaceOfGrants, StoredRequest
 from gateway.admin.ranger.access import Access, AdminRights
+from gateway.admin.ranger.access_requests import AccessRequests, PlaceOfGrants, StoredRequest
 from gateway.admin.ranger.calls import parse_object
 from gateway.admin.ranger.kinds import ObjectKind
 from gateway.admin.ranger.policy_changes import create_policy
@@ -18,7 +18,7 @@ from gateway.database.migrate import LazyPool
 from gateway.model.context import AccessContext
 from gateway.model.principal import Principal
 from gateway.model.resource import AccessRequest, Resource
-from gateway.policy.access_requests import AskedAccess, RequestKind
+from gateway.policy.access_requests import RequestedAccess, RequestKind
 from gateway.policy.engine import Engine
 from gateway.policy.ranger import load
 from tests.admin.conftest import shipped
@@ -30,7 +30,7 @@ def who(name: str, id_: str = "1") -> Principal:
     return Principal(user=name, id=f"{id_}-{name}")
 
 
-def asked(**more: Any) -> AskedAccess:
+def asked(**more: Any) -> RequestedAccess:
     values: dict[str, Any] = {
         "kind": RequestKind.ACCESS,
         "catalog": "spark_catalog",
@@ -41,10 +41,10 @@ def asked(**more: Any) -> AskedAccess:
         "until": datetime.now(UTC) + timedelta(days=3),
         "reason": "yearly report",
     }
-    return AskedAccess(**(values | more))
+    return RequestedAccess(**(values | more))
 
 
-def break_glass(**more: Any) -> AskedAccess:
+def break_glass(**more: Any) -> RequestedAccess:
     until = datetime.now(UTC) + timedelta(hours=2)
     return asked(kind=RequestKind.BREAK_GLASS, until=until, **more)
 
@@ -71,7 +71,7 @@ class Desk:
         )
         self._admin = Access(rights)
 
-    async def owns(self, principal: Principal, wanted: AskedAccess) -> bool:
+    async def owns(self, principal: Principal, wanted: RequestedAccess) -> bool:
         return principal.user == "olga" and wanted.table == "customer"
 
     async def begin(self) -> None:
@@ -111,7 +111,7 @@ class Desk:
         )
         return engine.decide(request).allowed
 
-    async def ask(self, user: str = "carol", wanted: AskedAccess | None = None) -> StoredRequest:
+    async def ask(self, user: str = "carol", wanted: RequestedAccess | None = None) -> StoredRequest:
         return await self.requests.ask(who(user), wanted or asked())
 
     async def grant(self, user: str, id_: int, **more: Any) -> StoredRequest:
