@@ -20,6 +20,7 @@ from gateway.app.propagation_rules import propagation_rules
 from gateway.app.ranger_admin import make_store, rights_of
 from gateway.console.pages import lineage, record, requests
 from gateway.console.routes import ConsolePart, Viewer
+from gateway.database.migrate import LazyPool
 from gateway.errors import PoliciesStale
 from gateway.lineage.laundering import LaunderingReport, find_laundering
 from gateway.model.catalog import TableName
@@ -109,6 +110,21 @@ async def _find_laundering(parts: GatewayParts, connection: Any) -> LaunderingRe
 
 
 # -- requests ------------------------------------------------------------------------------------------------
+
+
+async def list_alarms(pool: LazyPool) -> list[str]:
+    """Return a sentence for each grant of break-glass that holds now."""
+    async with pool.acquire() as connection:
+        rows = await connection.fetch(
+            "SELECT id, asker, catalog, database, table_name, decided_by, expires FROM sluice.access_request"
+            " WHERE state = 'granted' AND kind = 'break_glass' AND expires > clock_timestamp()"
+            " ORDER BY id DESC LIMIT 20"
+        )
+    return [
+        f"Break-glass: {row['asker']} sees {row['catalog']}.{row['database']}.{row['table_name']} as it is"
+        f" until {row['expires']:%Y-%m-%d %H:%M} UTC, confirmed by {row['decided_by']} (request {row['id']})"
+        for row in rows
+    ]
 
 
 def _make_store(parts: GatewayParts) -> Store | None:

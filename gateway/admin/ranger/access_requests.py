@@ -77,7 +77,8 @@ class StoredRequest:
     asked_at: datetime
     asker: str
     asker_identity: str
-    statement_id: str
+    event: str
+    """Audit id of the refusal that it came from; empty for none."""
     decided_at: datetime | None
     decided_by: str
     decision_reason: str
@@ -133,9 +134,7 @@ class AccessRequests:
 
     # -- asking ----------------------------------------------------------------------------------------------
 
-    async def ask(
-        self, principal: Principal, asked: RequestedAccess, statement_id: str = ""
-    ) -> StoredRequest:
+    async def ask(self, principal: Principal, asked: RequestedAccess, event: str = "") -> StoredRequest:
         """Keep a request. Raises Faults with all that is wrong with it."""
         faults = check_asked(asked, datetime.now(UTC))
         if faults:
@@ -153,7 +152,7 @@ class AccessRequests:
                 raise Faults([f"you have {MAX_OPEN} open requests; withdraw some"])
             row = await connection.fetchrow(
                 "INSERT INTO sluice.access_request (kind, asker, asker_identity, catalog, database,"
-                " table_name, columns, accesses, until, reason, purpose, statement_id)"
+                " table_name, columns, accesses, until, reason, purpose, event)"
                 f" VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12) RETURNING {_COLUMNS}",
                 asked.kind.value,
                 principal.user,
@@ -166,7 +165,7 @@ class AccessRequests:
                 asked.until,
                 asked.reason.strip(),
                 asked.purpose,
-                statement_id,
+                event,
             )
             await self._step(connection, row["id"], principal.user, "asked", asked.reason)
         found = _request(row)
@@ -541,7 +540,7 @@ def _is_asker(principal: Principal, request: StoredRequest) -> bool:
 
 _COLUMNS = (
     "id, kind, state, asked_at, asker, asker_identity, catalog, database, table_name, columns, accesses,"
-    " until, reason, purpose, statement_id, decided_at, decided_by, decision_reason, expires, service,"
+    " until, reason, purpose, event, decided_at, decided_by, decision_reason, expires, service,"
     " policies, coalesce(expires, until) <= clock_timestamp() AS expired"
 )
 
@@ -565,7 +564,7 @@ def _request(row: Any) -> StoredRequest:
         asked_at=row["asked_at"],
         asker=row["asker"],
         asker_identity=row["asker_identity"],
-        statement_id=row["statement_id"],
+        event=row["event"],
         decided_at=row["decided_at"],
         decided_by=row["decided_by"],
         decision_reason=row["decision_reason"],

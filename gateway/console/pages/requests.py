@@ -78,7 +78,8 @@ class ShownRequest:
     until: datetime
     reason: str
     purpose: str
-    statement: str
+    event: str
+    """Audit id of the refusal; empty when there was none."""
     decided_at: datetime | None
     decided_by: str
     decision: str
@@ -137,7 +138,7 @@ class AccessForm:
     table: str = parameter("Table.", "", most=800)
     columns: tuple[str, ...] = parameter("Columns.", (), most=400)
     access: str = parameter("Access type.", "select", most=60)
-    statement: str = parameter("Id of the statement that was refused.", "", most=64)
+    event: str = parameter("Audit id of the refusal.", "", most=64)
     kind: Literal["access", "break_glass"] = parameter("What is asked for.", "access")
 
 
@@ -148,7 +149,7 @@ class FilledForm:
     table: str
     columns: str
     accesses: str
-    statement: str
+    event: str
     kind: str
     until: datetime
     where: str
@@ -169,7 +170,7 @@ class NewRequest:
     kind: Literal["access", "break_glass"] = parameter(
         "`break_glass` overrides denials, masks and row filters, for hours.", "access"
     )
-    statement: str = parameter("Id of the statement that was refused.", "", most=64)
+    event: str = parameter("Audit id of the refusal.", "", most=64)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -258,7 +259,7 @@ class RequestPages:
             table=asked.table,
             columns=", ".join(asked.columns) or "*",
             accesses=asked.access,
-            statement=asked.statement,
+            event=asked.event,
             kind=asked.kind,
             until=end.replace(second=0, microsecond=0),
             where=self._requests.place_of(catalog).where,
@@ -277,7 +278,7 @@ class RequestPages:
             reason=asked.reason,
             purpose=asked.purpose.strip(),
         )
-        return await self._step(self._requests.ask(viewer.principal, wanted, asked.statement.strip()))
+        return await self._step(self._requests.ask(viewer.principal, wanted, asked.event.strip()))
 
     async def grant(self, viewer: Viewer, asked: GrantOf) -> ShownRequest:
         work = self._requests.grant(
@@ -333,7 +334,7 @@ class RequestPages:
             until=found.asked.until,
             reason=found.asked.reason,
             purpose=found.asked.purpose,
-            statement=found.statement_id,
+            event=found.event,
             decided_at=found.decided_at,
             decided_by=found.decided_by,
             decision=found.decision_reason,

@@ -17,8 +17,8 @@ CREATE TABLE sluice.access_request (
     until            timestamptz NOT NULL,
     reason           text        NOT NULL,
     purpose          text        NOT NULL DEFAULT '',
-    -- Statement that was refused; empty when it was none.
-    statement_id     text        NOT NULL DEFAULT '',
+    -- Audit id of the refusal that it came from; empty for none.
+    event            text        NOT NULL DEFAULT '',
     decided_at       timestamptz,
     decided_by       text        NOT NULL DEFAULT '',
     decision_reason  text        NOT NULL DEFAULT '',
