@@ -32,7 +32,18 @@ from gateway.reader.limits import ReaderLimits
 from gateway.reader.pool import ReaderPool
 from tests.effort import VARIABLE
 from tests.readers import patient
-from tests.removals import connection_limits, console, logins, operators, pipeline, plan, session, sparks, sql
+from tests.removals import (
+    connection_limits,
+    console,
+    console_record,
+    logins,
+    operators,
+    pipeline,
+    plan,
+    session,
+    sparks,
+    sql,
+)
 from tests.removals.removing import TURNS, Finder, all_changed, importers, tell, unchanged, without_each
 from tests.shares import todays
 from tests.speed import patience
@@ -47,6 +58,7 @@ REMOVALS = (
     *operators.REMOVALS,
     *console.REMOVALS,
     *sparks.REMOVALS,
+    *console_record.REMOVALS,
 )
 NOTHING = {
     f"nothing of {module}": f"gateway.{module}"
