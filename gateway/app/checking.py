@@ -65,8 +65,8 @@ class CheckReport:
     policies: int
     areas: Mapping[str, CheckArea] = field(default_factory=dict)
     """What a fault or a warning is about; of one that is not here, the policies."""
-    spark: SparkConfiguration | None = None
-    """What Spark says of itself; None where it was not asked, or did not answer."""
+    sparks: Mapping[str, SparkConfiguration] = field(default_factory=dict)
+    """What Sparks say of themselves, by name; without those that were not asked, or did not answer."""
     database: DatabaseAnswer | None = None
     """What PostgreSQL says; None where it was not asked."""
 
@@ -100,7 +100,7 @@ async def check(
     warnings: list[str] = []
     not_asked: list[str] = []
     areas: dict[str, CheckArea] = {}
-    spark: SparkConfiguration | None = None
+    sparks: Mapping[str, SparkConfiguration] = {}
     database: DatabaseAnswer | None = None
     for path in found["settings"]:
         try:
@@ -190,7 +190,7 @@ async def check(
     if with_backend:
         for path, one_settings in by_path.items():
             reads = await ask_backends(one_settings, reader=configuration)
-            spark = reads.configuration
+            sparks = reads.configurations
             faults += _about(areas, "spark", path, reads.faults)
             warnings += _about(areas, "spark", path, reads.warnings)
             if with_site and one_settings.ledger.dsn is not None:
@@ -205,7 +205,7 @@ async def check(
         not_asked=tuple(dict.fromkeys(not_asked)),
         policies=sum(1 for policies in loaded for one in policies.policies() if not one.is_closing),
         areas=areas,
-        spark=spark,
+        sparks=sparks,
         database=database,
     )
 
@@ -387,8 +387,8 @@ class BackendCheck:
 
     faults: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
-    configuration: SparkConfiguration | None = None
-    """What it says of itself, where it answered and its answer fits."""
+    configurations: Mapping[str, SparkConfiguration] = field(default_factory=dict)
+    """What each says of itself, by name, where it answered and its answer fits."""
 
 
 async def ask_backends(settings: Settings, *, reader: ParserConfiguration) -> BackendCheck:
@@ -400,7 +400,7 @@ async def ask_backends(settings: Settings, *, reader: ParserConfiguration) -> Ba
         if name != main and backend.discover is None:
             own = settings.for_backend(name)
             told = await ask_backend(own, reader=NOT_COMPARED)
-            if told.configuration is not None:
+            if told.configurations:
                 told = await _check_parser(own, told)
             found.append((name, told))
     if len(found) == 1:
@@ -408,7 +408,7 @@ async def ask_backends(settings: Settings, *, reader: ParserConfiguration) -> Ba
     return BackendCheck(
         faults=tuple(f"backend `{name}`: {fault}" for name, one in found for fault in one.faults),
         warnings=tuple(f"backend `{name}`: {warning}" for name, one in found for warning in one.warnings),
-        configuration=found[0][1].configuration,
+        configurations={name: said for name, one in found for said in one.configurations.values()},
     )
 
 
@@ -451,10 +451,11 @@ async def ask_backend(settings: Settings, *, reader: ParserConfiguration) -> Bac
                 warnings.append(f"could not compare how Spark parses: {answer.for_operators}")
             case SparkConfiguration():
                 warnings += _catalogs(settings, answer)
+    answered = [one for one in told if isinstance(one, SparkConfiguration)]
     return BackendCheck(
         faults=tuple(dict.fromkeys(faults)),
         warnings=tuple(dict.fromkeys(warnings)),
-        configuration=next((one for one in told if isinstance(one, SparkConfiguration)), None),
+        configurations=dict(zip([settings.main_backend], answered, strict=False)),
     )
 
 
