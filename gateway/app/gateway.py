@@ -259,6 +259,12 @@ class Gateway:
             self._progress(
                 "Spark may parse statements differently from the gateway: every statement is refused"
             )
+        except BackendUnavailable as fault:
+            if not sparks.fleet.several:
+                raise
+            # Others may be there; each session asks this one anew, too.
+            spark_version = reader.spark_version
+            self._progress(f"the main Spark is not there yet: {fault.for_operators}")
         await metalakes.start(rules.replace_part, upstream.own_catalogs)
         self.metrics.registry.register(StateCollector(lambda: metalake_gauges(metalakes.states())))
         owners = dataset_owners(settings, dsn, metalakes.owner, lambda user: users.principals.get(user))
