@@ -1,11 +1,12 @@
 """`make cluster-demo`: three gateways behind haproxy, before two Sparks. Each process is killed in turn under
 load, and it is counted what was lost.
 
-    python -m tests.e2e.cluster_demo [KILLS]
+    python -m tests.e2e.cluster_demo [KILLS [MINUTES]]    # no kill begins after so many minutes
 """
 
 from __future__ import annotations
 
+import math
 import os
 import signal
 import statistics
@@ -79,8 +80,12 @@ class Report:
     def __init__(self) -> None:
         self._begun = time.monotonic()
 
+    @property
+    def passed_s(self) -> float:
+        return time.monotonic() - self._begun
+
     def __call__(self, text: str) -> None:
-        print(f"[{time.monotonic() - self._begun:6.1f} s] {text}", flush=True)
+        print(f"[{self.passed_s:6.1f} s] {text}", flush=True)
 
 
 def kill(cluster: Cluster, victim: str) -> Callable[[], None]:
@@ -114,7 +119,7 @@ def started(directory: Path, report: Report) -> Iterator[tuple[Cluster, LoopThre
         yield stack.enter_context(running(cluster, users)), loop
 
 
-def demo(directory: Path, kills: int) -> int:
+def demo(directory: Path, kills: int, within_s: float = math.inf) -> int:
     """Return how much was lost, doubled, wrong or late."""
     report = Report()
     with started(directory, report) as (cluster, loop):
@@ -125,8 +130,9 @@ def demo(directory: Path, kills: int) -> int:
             new.begin()
             time.sleep(AWAY_S)
             report(f"nothing killed: the longest wait for a new session {new.longest_s:.2f} s")
-            for turn in range(kills):
-                victim = VICTIMS[turn % len(VICTIMS)]
+            done = 0
+            while done < kills and report.passed_s < within_s:
+                victim = VICTIMS[done % len(VICTIMS)]
                 new.begin()
                 answered = len(load.answered)
                 start_again = kill(cluster, victim)
@@ -137,8 +143,9 @@ def demo(directory: Path, kills: int) -> int:
                 start_again()
                 until(cluster.is_ready, "everything up", 300)
                 until(lambda a=answered: len(load.answered) > a + 20, "answers", 300)  # type: ignore[misc]
+                done += 1
                 report(
-                    f"{turn + 1:3}. killed {victim:10}  {len(load.answered):5} answers, {len(load.wrong)} "
+                    f"{done:3}. killed {victim:10}  {len(load.answered):5} answers, {len(load.wrong)} "
                     f"wrong; the longest wait for a new session {failover_s:.2f} s ({why}); until it was "
                     f"back {new.longest_s:.2f} s"
                 )
@@ -158,7 +165,7 @@ def demo(directory: Path, kills: int) -> int:
     for fault in faults[:20]:
         report(fault)
     report(
-        f"{kills} kills: {len(events)} events, {len(faults)} lost or doubled; {len(load.answered)} answers, "
+        f"{done} kills: {len(events)} events, {len(faults)} lost or doubled; {len(load.answered)} answers, "
         f"{len(load.wrong)} wrong, {len(load.not_refused)} not refused; {new.opened} new sessions"
     )
     for kind, found in waits.items():
@@ -175,9 +182,10 @@ def main() -> int:
         print("haproxy is not installed: apt-get install haproxy", file=sys.stderr)
         return 1
     kills = int(sys.argv[1]) if len(sys.argv) > 1 else len(VICTIMS)
+    within_s = 60 * float(sys.argv[2]) if len(sys.argv) > 2 else math.inf
     with tempfile.TemporaryDirectory(prefix="sluice-cluster-", ignore_cleanup_errors=True) as name:
         Path(name).chmod(0o711)
-        return min(demo(Path(name), kills), 1)
+        return min(demo(Path(name), kills, within_s), 1)
 
 
 if __name__ == "__main__":
