@@ -30,9 +30,9 @@ def share_of_a_core(pids: Iterable[int], share: float) -> Iterator[bool]:
             (group / "cgroup.procs").write_text(str(pid))
         yield True
     finally:
-        for pid in (group / "cgroup.procs").read_text().split():
+        for left in (group / "cgroup.procs").read_text().split():
             with contextlib.suppress(OSError):
-                (group.parent / "cgroup.procs").write_text(pid)
+                (group.parent / "cgroup.procs").write_text(left)
         with contextlib.suppress(OSError):
             group.rmdir()
 

@@ -49,7 +49,7 @@ class StubConnect(FakeConnectServer):
 
     async def _execute(self, data: bytes, _context: Any) -> AsyncIterator[bytes]:
         request = pb.ExecutePlanRequest.FromString(data)
-        ids = {
+        ids: dict[str, Any] = {
             "session_id": request.session_id,
             "server_side_session_id": f"{request.session_id}@{self.configured.process}",
             "operation_id": request.operation_id or str(uuid.uuid4()),

@@ -76,7 +76,8 @@ def stub() -> Iterator[dict[str, int]]:
     ports = json.loads(process.stdout.readline())
     yield ports
     process.stdin.close()
-    process.wait(patience(30))
+    assert process.wait(patience(30)) == 0
+    process.stdout.close()
 
 
 @pytest.fixture(scope="module")

@@ -238,7 +238,7 @@ class NewSessions:
 
     def _work(self) -> None:
         for number in itertools.count():
-            begun = self._begun = time.monotonic()
+            begun = self._begun = started = opened = time.monotonic()
             failed = self.failed
             while not self._over.is_set():
                 started = time.monotonic()

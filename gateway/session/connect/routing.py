@@ -152,8 +152,8 @@ class RoutedConnectSessions:
             if bound.backend != backend:
                 return None
             try:
-                within_s = self._fleet.limits.open_s
-                return await self._try(spark, key, principal, client, observed, within_s, bound)
+                open_s = self._fleet.limits.open_s
+                return await self._try(spark, key, principal, client, observed, open_s, bound)
             except BackendUnavailable:
                 if bound.is_open or not await self._affinity.give_up(key, backend):
                     raise
