@@ -60,7 +60,7 @@ def test_the_sums_are_right() -> None:
     )
     assert len(examples) >= 4
     for people, each, through, results, second, cores, gateways, stored in examples:
-        kind = "a plan of" if through == "Spark Connect" else "a statement of"
+        kind = "a `collect()` of" if through == "Spark Connect" else "a statement of"
         statements = float(people.replace(",", "")) * float(each) / 60
         needed = statements * (
             told(f"{kind} {through}", "ms") / 1e3

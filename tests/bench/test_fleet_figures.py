@@ -31,7 +31,7 @@ from gateway.wire.connect import pb
 from tests.bench.conftest import PASSWORD
 from tests.bench.cpu_share import share_of_a_core
 from tests.bench.figures import Record
-from tests.bench.processes import cpu_s
+from tests.bench.processes import MIB, cpu_s
 from tests.bench.raw_client import RawClient, Server
 from tests.e2e.running import RunningGateway
 from tests.speed import patience
@@ -226,6 +226,13 @@ def test_two_gateways_beside_one(
             if found is None:
                 pytest.skip("control groups cannot be written")
             (one if count == 1 else two).append(found)
+    gateway, *others = tree_of(gateways[0].pid)
+    parser = next(one for one in others if "sluice.ReaderMain" in one.cmdline())
+    record.add(
+        SECTION,
+        f"memory of a gateway with both endpoints, after {endpoint}",
+        f"{gateway.memory_info().rss / MIB:.0f} MiB, its parser {parser.memory_info().rss / MIB:.0f}",
+    )
     pairs = sorted(b.statements_s / a.statements_s for a, b in zip(one, two, strict=True))
     ratio, cost = pairs[len(pairs) // 2], sorted(b.cpu_ms / a.cpu_ms for a, b in zip(one, two, strict=True))
     a, b = one[0], two[0]
