@@ -408,7 +408,9 @@ async def ask_backends(settings: Settings, *, reader: ParserConfiguration) -> Ba
     return BackendCheck(
         faults=tuple(f"backend `{name}`: {fault}" for name, one in found for fault in one.faults),
         warnings=tuple(f"backend `{name}`: {warning}" for name, one in found for warning in one.warnings),
-        configurations={name: said for name, one in found for said in one.configurations.values()},
+        configurations={
+            name: said for name, one in found if not one.faults for said in one.configurations.values()
+        },
     )
 
 

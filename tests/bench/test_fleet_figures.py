@@ -40,12 +40,15 @@ from tests.tpch.governed import POLICIES, UNGOVERNED
 pytestmark = [pytest.mark.bench, pytest.mark.timeout(900)]
 
 SECTION = "Fleet"
-SHARE = 0.2
+SHARE = 0.1
 """Of one core, for each gateway."""
 CLIENTS = 8
 """Sessions at each gateway, each of which always runs a statement."""
 WARM_UP_S, MEASURED_S = 4.0, 15.0
 ROUNDS = 3
+TRIES = 9
+ROOM = 0.85
+"""Of their shares gateways use so much at least, or it was the machine that had nothing more to give."""
 EXECUTE = "/spark.connect.SparkConnectService/ExecutePlan"
 SELECT_1 = pb.Plan(root=pb.Relation(sql=pb.SQL(query="SELECT 1")))
 
@@ -220,12 +223,20 @@ def test_two_gateways_beside_one(
     record.begin(f"Fleet: statements of one gateway and of two, {endpoint}")
     one: list[Counted] = []
     two: list[Counted] = []
-    for n in range(1 if quick else ROUNDS):
+    for n in range(TRIES):
+        measured = {}
         for count in (1, 2) if n % 2 else (2, 1):
             found = run_statements(gateways[:count], postgres, make, share=SHARE)
             if found is None:
                 pytest.skip("control groups cannot be written")
-            (one if count == 1 else two).append(found)
+            measured[count] = found
+        if min(measured[1].share, measured[2].share) >= ROOM:
+            one.append(measured[1])
+            two.append(measured[2])
+        if len(one) == (1 if quick else ROUNDS):
+            break
+    if not one:
+        pytest.skip("the machine has no room for two gateways")
     gateway, *others = tree_of(gateways[0].pid)
     parser = next(one for one in others if "sluice.ReaderMain" in one.cmdline())
     record.add(
@@ -235,7 +246,7 @@ def test_two_gateways_beside_one(
     )
     pairs = sorted(b.statements_s / a.statements_s for a, b in zip(one, two, strict=True))
     ratio, cost = pairs[len(pairs) // 2], sorted(b.cpu_ms / a.cpu_ms for a, b in zip(one, two, strict=True))
-    a, b = one[0], two[0]
+    a, b = (sorted(found, key=lambda x: x.cpu_ms)[len(found) // 2] for found in (one, two))
     record.add(
         SECTION,
         f"statements of two gateways, {endpoint}, each with {SHARE:g} of a core",
