@@ -66,8 +66,8 @@ class CheckReport:
     policies: int
     areas: Mapping[str, CheckArea] = field(default_factory=dict)
     """What a fault or a warning is about; of one that is not here, the policies."""
-    spark: SparkConfiguration | None = None
-    """What Spark says of itself; None where it was not asked, or did not answer."""
+    sparks: Mapping[str, SparkConfiguration] = field(default_factory=dict)
+    """What Sparks say of themselves, by name; without those that were not asked, or did not answer."""
     database: DatabaseAnswer | None = None
     """What PostgreSQL says; None where it was not asked."""
 
@@ -129,7 +129,7 @@ class _CheckRun:
     of_gateways: list[tuple[PolicySet, Settings]] = field(default_factory=list)
     """Policies whose names Spark can be asked for."""
     parser: ParserConfiguration = NOT_COMPARED
-    spark: SparkConfiguration | None = None
+    sparks: Mapping[str, SparkConfiguration] = field(default_factory=dict)
     database: DatabaseAnswer | None = None
 
     def read_settings(self) -> None:
@@ -243,7 +243,7 @@ class _CheckRun:
         """Ask the Sparks and the PostgreSQL that settings name."""
         for path, settings in self.complete.items():
             reads = await ask_backends(settings, reader=self.parser)
-            self.spark = reads.configuration
+            self.sparks = reads.configurations
             self.faults += self._place("spark", path, reads.faults)
             self.warnings += self._place("spark", path, reads.warnings)
             if self.with_site and settings.ledger.dsn is not None:
@@ -268,7 +268,7 @@ class _CheckRun:
             not_asked=tuple(dict.fromkeys(self.not_asked)),
             policies=sum(1 for policies in self.loaded for one in policies.policies() if not one.is_closing),
             areas=self.areas,
-            spark=self.spark,
+            sparks=self.sparks,
             database=self.database,
         )
 
@@ -443,8 +443,8 @@ class BackendCheck:
 
     faults: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
-    configuration: SparkConfiguration | None = None
-    """What it says of itself, where it answered and its answer fits."""
+    configurations: Mapping[str, SparkConfiguration] = field(default_factory=dict)
+    """What each says of itself, by name, where it answered and its answer fits."""
 
 
 async def ask_backends(settings: Settings, *, reader: ParserConfiguration) -> BackendCheck:
@@ -456,7 +456,7 @@ async def ask_backends(settings: Settings, *, reader: ParserConfiguration) -> Ba
         if name != main and backend.discover is None:
             own = settings.for_backend(name)
             told = await ask_backend(own, reader=NOT_COMPARED)
-            if told.configuration is not None:
+            if told.configurations:
                 told = await _check_parser(own, told)
             found.append((name, told))
     if len(found) == 1:
@@ -464,7 +464,9 @@ async def ask_backends(settings: Settings, *, reader: ParserConfiguration) -> Ba
     return BackendCheck(
         faults=tuple(f"backend `{name}`: {fault}" for name, one in found for fault in one.faults),
         warnings=tuple(f"backend `{name}`: {warning}" for name, one in found for warning in one.warnings),
-        configuration=found[0][1].configuration,
+        configurations={
+            name: said for name, one in found if not one.faults for said in one.configurations.values()
+        },
     )
 
 
@@ -507,10 +509,11 @@ async def ask_backend(settings: Settings, *, reader: ParserConfiguration) -> Bac
                 warnings.append(f"could not compare how Spark parses: {answer.for_operators}")
             case SparkConfiguration():
                 warnings += _catalogs(settings, answer)
+    answered = [one for one in told if isinstance(one, SparkConfiguration)]
     return BackendCheck(
         faults=tuple(dict.fromkeys(faults)),
         warnings=tuple(dict.fromkeys(warnings)),
-        configuration=next((one for one in told if isinstance(one, SparkConfiguration)), None),
+        configurations=dict(zip([settings.main_backend], answered, strict=False)),
     )
 
 

@@ -227,7 +227,7 @@ class Gateway:
         stack.push_async_callback(in_time, upstream.close)
         queries = upstream.queries()
         stack.push_async_callback(in_time, queries.close)
-        spark_version = await self._ask_version(upstream, reader)
+        spark_version = await self._ask_version(upstream, reader, is_alone=not sparks.fleet.several)
         await metalakes.start(rules.replace_part, upstream.own_catalogs)
         self.metrics.registry.register(StateCollector(lambda: metalake_gauges(metalakes.states())))
         owners = dataset_owners(settings, dsn, metalakes.owner, lambda user: users.principals.get(user))
@@ -460,7 +460,7 @@ class Gateway:
         self.metrics.registry.register(StateCollector(lambda: source_gauges(rules.sources())))
         return rules
 
-    async def _ask_version(self, upstream: Upstream, reader: ReaderPool) -> str:
+    async def _ask_version(self, upstream: Upstream, reader: ReaderPool, *, is_alone: bool) -> str:
         try:
             return (await upstream.ask()).version
         except BackendMismatch:
@@ -468,7 +468,12 @@ class Gateway:
             self._progress(
                 "Spark may parse statements differently from the gateway: every statement is refused"
             )
-            return reader.spark_version
+        except BackendUnavailable as fault:
+            if is_alone:
+                raise
+            # Others may be there; each session asks this one anew, too.
+            self._progress(f"the main Spark is not there yet: {fault.for_operators}")
+        return reader.spark_version
 
     def _refresh_datasets(self, refreshing: Refreshing | None) -> None:
         if refreshing is not None:

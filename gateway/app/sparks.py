@@ -115,7 +115,12 @@ class Sparks:
 
     def __post_init__(self) -> None:
         routing = self.settings.routing
-        limits = FleetLimits(check_s=routing.check_s, failures=routing.failures, retry_s=routing.retry_s)
+        limits = FleetLimits(
+            check_s=routing.check_s,
+            failures=routing.failures,
+            retry_s=routing.retry_s,
+            open_s=routing.open_s,
+        )
         self.fleet = Fleet(make_routing(self.settings), limits)
         sparks = self.settings.all_backends
         self.fleet.several = len(sparks) > 1 or any(one.discover is not None for one in sparks.values())

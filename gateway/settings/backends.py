@@ -313,3 +313,6 @@ class RoutingSettings(Section):
     """Failures in a row after which a Spark gets no new sessions."""
     retry_s: Seconds = 5.0
     """Seconds until it is tried again; one success lets sessions in."""
+    open_s: Seconds = 5.0
+    """Seconds for a Spark to open a new session while there is another one that could: then that one is
+    tried."""

@@ -224,6 +224,24 @@ async def test_a_change_on_one_spark_is_known_on_those_that_share_its_metastore(
         assert locks["same"] is locks["shares"] is not locks["main"]
 
 
+async def test_a_gateway_starts_while_its_main_spark_is_away(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reader: ReaderPool, database: str, stubs: Any
+) -> None:
+    await stubs["main"].stop()
+    async with running(tmp_path, monkeypatch, reader, database, stubs) as here:
+        with pytest.raises(BackendUnavailable):
+            await here.open(BOB)
+        describe(stubs["same"], "employee", {"id": "int"})
+        handle = await here.open(BOB, "same")
+        await here.run(BOB, handle, "SELECT id FROM hr.employee")
+        assert (await here.get("/readyz"))[0] == 200, "others take sessions"
+        await stubs["main"].start()
+        await until(lambda: here.spark("main").breakers["thrift"].state == "closed", "is back")
+        describe(stubs["main"], "employee", {"id": "int", "pay": "int"})
+        await here.run(BOB, await here.open(BOB), "SELECT * FROM hr.employee")
+        assert any("CASE WHEN FALSE THEN `pay` END" in text for text in stubs["main"].texts())
+
+
 async def test_a_dead_spark_a_drained_one_and_one_that_comes_late(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reader: ReaderPool, database: str, stubs: Any
 ) -> None:

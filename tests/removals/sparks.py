@@ -85,6 +85,12 @@ REMOVALS = (
         "session.connect.test_routing",
     ),
     Removal(
+        "lost-handle-closed",
+        "a session whose client goes away while it is opened is closed",
+        Deleted(),
+        "session.routing.test_thrift",
+    ),
+    Removal(
         "sessions-open-no-breaker",
         "sessions of one user that fail close no Spark to others",
         Never(),

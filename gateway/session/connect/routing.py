@@ -14,6 +14,7 @@ import structlog
 
 from gateway.errors import BackendUnavailable, InvalidRequest, RpcError, SluiceError
 from gateway.model.principal import Principal
+from gateway.model.sparks import BoundSession
 from gateway.model.statement import Client
 from gateway.session.connect.service import ConnectSessions
 from gateway.session.routing.affinity import Affinity
@@ -152,20 +153,23 @@ class RoutedConnectSessions:
             if bound.backend != backend:
                 return None
             try:
-                return await self._try(spark, key, principal, client, observed, is_open=bound.is_open)
+                open_s = self._fleet.limits.open_s
+                return await self._try(spark, key, principal, client, observed, open_s, bound)
             except BackendUnavailable:
                 if bound.is_open or not await self._affinity.give_up(key, backend):
                     raise
                 return None
         fault: BackendUnavailable | None = None
-        for spark in await self._choose(principal, client):
+        chosen = await self._choose(principal, client)
+        for spark in chosen:
             # INVARIANT (bound before it is forwarded): nothing of a session reaches a Spark that it is not
             # bound to, whoever else opens it at this moment.
             bound = await self._affinity.bind(key, spark.name)
             if bound.backend != spark.name:  # RULE (first-bind-wins)
                 return None
             try:
-                return await self._try(spark, key, principal, client, observed, is_open=bound.is_open)
+                within_s = self._fleet.limit_attempt(spark, chosen)
+                return await self._try(spark, key, principal, client, observed, within_s, bound)
             except BackendUnavailable as error:
                 fault = error
                 if bound.is_open or not await self._affinity.give_up(key, spark.name):
@@ -179,16 +183,16 @@ class RoutedConnectSessions:
         principal: Principal,
         client: Client,
         observed: str,
-        *,
-        is_open: bool,
+        within_s: float | None,
+        bound: BoundSession,
     ) -> ConnectSessions | None:
         sessions = _sessions_of(spark)
-        opening = sessions.open(principal, client, key[1], observed, lives=is_open)
-        if is_open:
+        opening = sessions.open(principal, client, key[1], observed, lives=bound.is_open)
+        if bound.is_open:
             await opening
             return sessions
         try:
-            await spark.attempt("connect", opening)
+            await spark.attempt("connect", opening, within_s)
             is_here = await self._affinity.confirm(key, spark.name)
         except (SluiceError, RpcError) as error:
             if not isinstance(error, BackendUnavailable):
