@@ -482,7 +482,7 @@ async def test_who_cannot_be_shown_to_spark_gets_no_session_and_it_is_on_record(
     async def refuse(*_: Any, **__: Any) -> Any:
         raise AuthenticationFailed("this Spark takes users by tokens of their own")
 
-    world.backend.open_session = refuse  # type: ignore[assignment]
+    world.backend.open_session = refuse  # type: ignore[method-assign]
     with pytest.raises(AuthenticationFailed):
         await open_session(world)
     assert [one.body["reason"] for one in world.ledger.of("security")] == [
