@@ -28,7 +28,7 @@ from gateway.cli.audit import find_record
 from gateway.cli.settings import settings_of
 from gateway.cli.terminal import DIM, GREEN, RED, Terminal
 from gateway.database.telling import tell_names_changed
-from gateway.errors import Faults, SluiceError
+from gateway.errors import Faults, LedgerUnavailable, SluiceError
 from gateway.files.looking import UnfitFiles
 from gateway.files.walking import Walking
 from gateway.model.catalog import split_name
@@ -244,7 +244,7 @@ async def _tell_gateways(settings: Settings, terminal: Terminal) -> None:
     try:
         dsn, _ = find_record(settings)
         is_told = await tell_names_changed(dsn)
-    except Faults:
+    except (Faults, LedgerUnavailable):
         return
     if not is_told:
         terminal.line("PostgreSQL does not answer: gateways that run see the change within 30 seconds")

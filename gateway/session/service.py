@@ -108,6 +108,8 @@ class Sessions(EndpointSessions[bytes, Session]):
                     )
         except BaseException as fault:
             self._registry.give_back(seat)
+            if isinstance(fault, AuthenticationFailed):
+                await self.record_refused(principal, client, fault)  # RULE (unidentified-thrift-on-record)
             if isinstance(fault, BackendError):
                 raise BackendUnavailable("Spark refused to open a session") from fault
             raise

@@ -228,4 +228,10 @@ REMOVALS = (
         Becomes("False"),
         "session.test_shares",
     ),
+    Removal(
+        "unidentified-thrift-on-record",
+        "the record says who got no session of HiveServer2 for want of an identity",
+        Deleted(),
+        "session.test_service",
+    ),
 )

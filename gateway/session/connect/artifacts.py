@@ -10,7 +10,7 @@ import re
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from gateway.errors import BackendUnavailable, InvalidRequest, RpcError, SluiceError
+from gateway.errors import AuthenticationFailed, BackendUnavailable, InvalidRequest, RpcError, SluiceError
 from gateway.model.decision import Decision
 from gateway.model.principal import Principal
 from gateway.model.resource import Resource
@@ -256,7 +256,7 @@ class Uploads:
             redacted = self._endings.redact_error(session, fault, self._endings.plain)
             outcome, error = "failed", StatementFailed(redacted.message, "HY000", redacted.code, "")
             raise await self._endings.abort_on_error(session, fault, redacted) from None
-        except (BackendUnavailable, InvalidRequest, StatementRefused) as fault:
+        except (AuthenticationFailed, BackendUnavailable, InvalidRequest, StatementRefused) as fault:
             outcome, error = "failed", fault
             raise
         finally:

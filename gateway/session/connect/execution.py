@@ -7,7 +7,14 @@ import contextlib
 from collections.abc import AsyncIterator, Iterable
 from dataclasses import replace
 
-from gateway.errors import BackendUnavailable, InvalidRequest, LimitExceeded, RpcError, SluiceError
+from gateway.errors import (
+    AuthenticationFailed,
+    BackendUnavailable,
+    InvalidRequest,
+    LimitExceeded,
+    RpcError,
+    SluiceError,
+)
 from gateway.model.meaning_settings import may_change_meaning
 from gateway.model.statement import (
     AnswerFilter,
@@ -225,7 +232,7 @@ class ConnectExecution:
             return answer
         except RpcError as fault:
             raise await self._endings.record_failure(operation, fault) from None
-        except (BackendUnavailable, StatementFailed) as fault:
+        except (AuthenticationFailed, BackendUnavailable, StatementFailed) as fault:
             await self._endings.conclude(operation, Event.FAIL, fault)
             raise
         finally:
