@@ -414,6 +414,10 @@ def _apis(parts: GatewayParts) -> Mapping[str, Callable[[], web.Application]]:
         )
         parts.stack.push_async_callback(lineage.close)
         found["/lineage"] = lineage.api.app
+    if listener.console is not None:
+        from gateway.app.console import make_console  # optional, as above
+
+        found |= make_console(parts, listener.console)
     if listener.tags is not None or listener.sessions is not None:
         from gateway.app.administered_apis import make_sessions_api, make_tags_api  # optional, as above
 

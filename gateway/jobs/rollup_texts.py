@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from gateway.errors import BackendUnavailable
-from gateway.jobs.shapes import lex_statement
 from gateway.model.reading import NotRead
+from gateway.reader.shapes import lex_statement
 
 AT_ONCE = 200
 LONGEST = 4_000
