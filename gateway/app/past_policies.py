@@ -2,7 +2,8 @@
 exchanged, so that a hundred thousand others are not read again.
 
 Packs are read anew from the texts that were kept of then. Of services that the Ranger-compatible API of this
-database holds, what its history has changed since is taken back. Everything else is as it is now, and said so.
+database holds, what its history has changed since is taken back. Everything else is as it is now, and notes
+say so.
 """
 
 from __future__ import annotations
@@ -156,7 +157,8 @@ class PolicyVersions:
             MAX_CHANGES + 1,
         )
         if len(rows) > MAX_CHANGES:
-            raise Faults([f"more than {MAX_CHANGES:,} policies of `{source}` have changed since {at:%Y-%m-%d}"])
+            told = f"more than {MAX_CHANGES:,} policies of `{source}` have changed since {at:%Y-%m-%d}"
+            raise Faults([told])
         others = await connection.fetch(
             "SELECT DISTINCT kind FROM sluice.ranger_history"
             " WHERE kind IN ('role', 'zone', 'service', 'tags', 'users') AND time > $1",
@@ -179,9 +181,7 @@ class PolicyVersions:
         if now is None or (file not in now.packs and now.packs and not _is_new_pack(file, now)):
             raise Faults([f"`{file}` is not one of the packs in force"])
         loaded = await self._load(replace(now, packs={**now.packs, file: text}))
-        return OtherPolicies(
-            await self._registry.propose({FILES: loaded.part}), failing=loaded.failing
-        )
+        return OtherPolicies(await self._registry.propose({FILES: loaded.part}), failing=loaded.failing)
 
     async def _make_with_policy(self, service: str, body: Mapping[str, Any]) -> OtherPolicies:
         part = self._registry.part(service)
@@ -192,9 +192,7 @@ class PolicyVersions:
         if not isinstance(number, int) or isinstance(number, bool) or number <= 0:
             number = max((one.id for one in there.policies), default=0) + 1
         proposed = {**body, "id": number, "service": service}
-        changed = await asyncio.to_thread(
-            _with_policies, part, there, [proposed], {number}, strict=True
-        )
+        changed = await asyncio.to_thread(_with_policies, part, there, [proposed], {number}, strict=True)
         return OtherPolicies(await self._registry.propose({service: changed}))
 
     async def _load(self, files: RuleFiles) -> LoadedRules:
@@ -249,9 +247,8 @@ def _with_policies(
             if body.get("isEnabled") is not False
         ],
     }
-    read = load(
-        document, service_defs={service.definition.name: service.definition}, strict=strict, tolerant=not strict
-    )
+    definitions = {service.definition.name: service.definition}
+    read = load(document, service_defs=definitions, strict=strict, tolerant=not strict)
     made: tuple[Policy, ...] = read.services[service.name].policies
     zones = {body.get("id"): str(body.get("zoneName") or "") for body in bodies}
     policies = [policy for policy in service.policies if policy.id not in gone]

@@ -52,7 +52,7 @@ class RangerAdmin:
         async def prepare(writing: WriteTransaction) -> None:
             await ship(writing, shipped)
 
-        self._store = Store(dsn, prepare=prepare)
+        self.store = Store(dsn, prepare=prepare)
         rights = AdminRights(
             administrators=frozenset(settings.administrators),
             administrator_groups=frozenset(settings.administrator_groups),
@@ -88,14 +88,16 @@ class RangerAdmin:
 
         self.read_text: ReadText = read_text
         """Reads a text that somebody wants to store."""
+        self.access = Access(rights, read_text=read_text)
+        """Says who may change what."""
         self.api = RangerApi(
-            self._store,
-            Access(rights, read_text=read_text),
+            self.store,
+            self.access,
             partial(log_in_rest, authenticator, "ranger-rest"),
         )
 
     async def close(self) -> None:
-        await self._store.close()
+        await self.store.close()
 
 
 def definitions(policies: PolicySettings) -> list[Mapping[str, Any]]:

@@ -29,7 +29,7 @@ class PackVersion:
 
 
 async def save_pack_version(connection: Any, gateway: str, digest: str, packs: Mapping[str, str]) -> bool:
-    """Keep the texts of packs (file → text) that came into force now; False where they were the last already."""
+    """Keep the texts of packs (file → text) that came into force now; False where they were the last ones."""
     last = await connection.fetchval("SELECT digest FROM sluice.pack_version ORDER BY id DESC LIMIT 1")
     if last == digest:
         return False
@@ -55,7 +55,9 @@ async def save_pack_version(connection: Any, gateway: str, digest: str, packs: M
     return True
 
 
-async def list_pack_versions(connection: Any, *, before: int | None = None, limit: int = 50) -> list[PackVersion]:
+async def list_pack_versions(
+    connection: Any, *, before: int | None = None, limit: int = 50
+) -> list[PackVersion]:
     """Return versions, the newest first."""
     rows = await connection.fetch(
         "SELECT id, seen_at, gateway, digest, packs FROM sluice.pack_version"

@@ -434,9 +434,10 @@ async def proposals(
     tag: str | None = None,
     name: str = "",
     gone: bool = False,
+    after: int = 0,
     limit: int = 1000,
 ) -> list[Proposal]:
-    """Return proposals in the order in which they came.
+    """Return proposals in the order in which they came, from behind the number `after` on.
 
     `name` is a column or table, dotted and from its end; `gone`: only those whose origin is gone.
     """
@@ -445,13 +446,14 @@ async def proposals(
         " AND ($3 = '' OR right('.' || concat_ws('.', catalog, database, table_name), length($3)) = $3"
         "   OR right('.' || concat_ws('.', catalog, database, table_name, column_name), length($3)) = $3)"
         " AND (NOT $4 OR (origins = '[]' AND evidence = '[]')) AND ($5::bigint[] IS NULL OR id = ANY($5))"
-        " ORDER BY id LIMIT $6",
+        " AND id > $7 ORDER BY id LIMIT $6",
         list(states),
         tag,
         "." + name.lower().replace("`", "") if name else "",
         gone,
         ids,
         limit,
+        after,
     )
     return [_as_proposal(row) for row in rows]
 

@@ -1,4 +1,4 @@
-"""Whether somebody holds a right on all that a policy covers: asked on names that only what covers it matches."""
+"""Whether somebody has a right on all that a policy covers: asked on names that only that matches."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def _probes(values: ResourceValues) -> Iterator[str]:
 
 
 def administers(policies: PolicySet, principal: Principal, policy: Policy, context: AccessContext) -> bool:
-    """Whether somebody is a delegated administrator, by the policies in force, of all that a policy covers."""
+    """Whether somebody is a delegated administrator, by the policies in force, of all that one covers."""
     service = policies.services.get(policy.service)
     if service is None:  # one on tags, which nobody administers by delegation
         return False

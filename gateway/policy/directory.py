@@ -255,9 +255,7 @@ class PolicyDirectory:
             policy = self._policies[key]
             for resources in (policy.resources, *policy.additional_resources):
                 places |= {_above_patterns(path) for path in self.paths_of(policy.service, resources)}
-        outermost = [
-            path for path in places if not any(path[:n] in places for n in range(1, len(path), 2))
-        ]
+        outermost = [path for path in places if not any(path[:n] in places for n in range(1, len(path), 2))]
         return [self._by[index] for path in outermost if (index := ("at", *path)) in self._by]
 
     def list_children(
@@ -271,9 +269,7 @@ class PolicyDirectory:
             one for one in below if (after is None or one > after) and self._by.get(("at", *places[one]))
         )
         return tuple(
-            TreeNode(
-                path=places[one], level=one[1], value=one[0], policies=self.count("at", *places[one])
-            )
+            TreeNode(path=places[one], level=one[1], value=one[0], policies=self.count("at", *places[one]))
             for one in heapq.nsmallest(limit, there)
         )
 
@@ -287,7 +283,7 @@ class PolicyDirectory:
 
 
 def principals_named(policy: Policy) -> frozenset[tuple[str, str]]:
-    """Return whom a policy's items name, exceptions too, as kind and name; everybody as the group `public`."""
+    """Return whom a policy names, by exceptions too, as kind and name; everybody as the group `public`."""
     found = {
         (kind, name)
         for item in policy.items

@@ -184,9 +184,7 @@ def report_table(
         denied=len(hidden),
         rows=None
         if rows is None
-        else ReportedFilter(
-            expression=rows.expression, policy=label(rows.policy), checks_writes=rows.check
-        ),
+        else ReportedFilter(expression=rows.expression, policy=label(rows.policy), checks_writes=rows.check),
         closed=view.closed,
         policies=tuple(_report_policies(speaking[:MAX_REPORTED_POLICIES], explanation.considered)),
         more_policies=max(0, len(speaking) - MAX_REPORTED_POLICIES),
@@ -227,9 +225,7 @@ def _report_policies(
         )
 
 
-def _find_labels(
-    policies: Sequence[Policy], service: str
-) -> Callable[[PolicyRef], PolicyLabel | None]:
+def _find_labels(policies: Sequence[Policy], service: str) -> Callable[[PolicyRef], PolicyLabel | None]:
     known = find_labelled(policies)
 
     def label(ref: PolicyRef) -> PolicyLabel | None:
@@ -244,9 +240,7 @@ def compare_reports(before: TableReport, after: TableReport) -> tuple[ReportChan
     """Return what two reports of one user and table say differently, columns in their order."""
     changes = []
     if before.visible != after.visible:
-        changes.append(
-            ReportChange(what="table", before=_seen(before.visible), after=_seen(after.visible))
-        )
+        changes.append(ReportChange(what="table", before=_seen(before.visible), after=_seen(after.visible)))
     old = {column.name: _sight_of(column) for column in before.columns}
     new = {column.name: _sight_of(column) for column in after.columns}
     for name in dict.fromkeys((*old, *new)):
@@ -280,12 +274,8 @@ def cut_report(report: TableReport) -> TableReport:
     # RULE (console-own-report)
     return replace(
         report,
-        columns=tuple(
-            replace(column, shows="") for column in report.columns if column.sight != "denied"
-        ),
+        columns=tuple(replace(column, shows="") for column in report.columns if column.sight != "denied"),
         rows=None if report.rows is None else replace(report.rows, expression=""),
-        policies=tuple(
-            replace(one, conditions=(), why="") for one in report.policies if one.settled
-        ),
+        policies=tuple(replace(one, conditions=(), why="") for one in report.policies if one.settled),
         more_policies=0,
     )

@@ -56,6 +56,7 @@ from gateway.policy.subjects import Subject
 
 _TYPES = {"": None, "access": PolicyType.ACCESS, "mask": PolicyType.MASK, "filter": PolicyType.ROW_FILTER}
 _NO_POLICY = "there is no such policy, or it is not for you"
+UNZONED = "(none)"
 MAX_CHILDREN = 100
 MAX_ROWS = 30
 MAX_MATRIX_COLUMNS = 20
@@ -74,7 +75,7 @@ TypeName = Literal["", "access", "mask", "filter"]
 class PolicyListQuestion(Cursor):
     q: str = parameter("A part of the name or the description.", "", most=200)
     service: str = parameter("Of this service.", "")
-    zone: str | None = parameter("Of this security zone; empty: of none. Left out: of all.", None)
+    zone: str = parameter("Of this security zone; `(none)`: of none.", "")
     type: TypeName = parameter("Of this type: access, mask or filter.", "")
     who: WhoKind = parameter("That name a user, a group or a role.", "")
     name: str = parameter("The name of that user, group or role.", "")
@@ -82,7 +83,9 @@ class PolicyListQuestion(Cursor):
     under: tuple[str, ...] = parameter(
         "At or below a resource of the tree: service, then level, value, level, value, ….", ()
     )
-    about: str = parameter("That speak of this resource, such as `sales.customer`, by wildcard and tag too.", "")
+    about: str = parameter(
+        "That speak of this resource, such as `sales.customer`, by wildcard and tag too.", ""
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -319,7 +322,9 @@ class PolicyPages:
         except NotAResource as error:
             raise BadRequest(str(error)) from None
         found = {}
-        for policy, tag in engine_for(policies).policies_on(resource, self._context(sight.viewer), within=True):
+        for policy, tag in engine_for(policies).policies_on(
+            resource, self._context(sight.viewer), within=True
+        ):
             if len(found) >= MAX_CHILDREN:
                 break
             if sight.may_see(policy):
@@ -461,7 +466,7 @@ def _criteria(asked: PolicyListQuestion) -> PolicyCriteria:
         raise BadRequest("`who` and `name` go together")
     return PolicyCriteria(
         service=asked.service,
-        zone=asked.zone,
+        zone={"": None, UNZONED: ""}.get(asked.zone, asked.zone),
         type=_TYPES[asked.type],
         who=(asked.who, asked.name) if asked.who else None,
         tag=asked.tag,
@@ -556,10 +561,19 @@ def part(pages: PolicyPages) -> ConsolePart:
         routes=(listed, tree, shown, matrix),
         pages=(
             ConsolePage(
-                route=listed, path="/policies", template="policies.html", title="Policies", menu="Policies", place=3
+                route=listed,
+                path="/policies",
+                template="policies.html",
+                title="Policies",
+                menu="Policies",
+                place=3,
             ),
-            ConsolePage(route=tree, path="/policy-tree", template="policy_tree.html", title="Resources of policies"),
+            ConsolePage(
+                route=tree, path="/policy-tree", template="policy_tree.html", title="Resources of policies"
+            ),
             ConsolePage(route=shown, path="/policy", template="policy.html", title="Policy"),
-            ConsolePage(route=matrix, path="/policy-matrix", template="policy_matrix.html", title="Who may do what"),
+            ConsolePage(
+                route=matrix, path="/policy-matrix", template="policy_matrix.html", title="Who may do what"
+            ),
         ),
     )

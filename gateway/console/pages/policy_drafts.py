@@ -1,5 +1,5 @@
-"""Drafts of packs and policies: checked, compared with what is in force and with what was recorded, and put in
-force where they can be here. Versions of before, compared the same way."""
+"""Drafts of packs and policies: checked, compared with what is in force and with what was recorded, and put
+in force where they can be here. Versions of before, compared the same way."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ class DraftKey:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckQuestion:
     draft: int = parameter("The draft's number.", most=10**15)
-    impact: bool = parameter("Try it on the statements of the last week, too; for auditors.", False)
+    impact: bool = parameter("Try it on the statements of the last week, too; for auditors.", default=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -526,7 +526,7 @@ def part(pages: DraftPages) -> ConsolePart:
         name="check_draft",
         method="GET",
         path="/policy-drafts/{draft}",
-        about="A draft with its faults, its cases, what it would change, and its impact on what was recorded.",
+        about="A draft with its faults, its cases, what it would change, and its impact on the record.",
         parameters=CheckQuestion,
         result=CheckedDraft,
         who=Who.LOGGED_IN,
@@ -613,21 +613,36 @@ def part(pages: DraftPages) -> ConsolePart:
     return ConsolePart(
         routes=(listed, checked, saved, deleted, applied, versions, compared, sources),
         pages=(
-            ConsolePage(route=listed, path="/policy-drafts", template="policy_drafts.html", title="Drafts of policies"),
-            ConsolePage(route=checked, path="/policy-drafts/{draft}", template="policy_draft.html", title="Draft"),
             ConsolePage(
-                route=versions, path="/policy-versions", template="policy_versions.html", title="Versions of policies"
+                route=listed, path="/policy-drafts", template="policy_drafts.html", title="Drafts of policies"
             ),
             ConsolePage(
-                route=compared, path="/policy-comparison", template="policy_comparison.html", title="Versions compared"
+                route=checked, path="/policy-drafts/{draft}", template="policy_draft.html", title="Draft"
             ),
             ConsolePage(
-                route=sources, path="/policy-sources", template="policy_sources.html", title="Sources of policies"
+                route=versions,
+                path="/policy-versions",
+                template="policy_versions.html",
+                title="Versions of policies",
+            ),
+            ConsolePage(
+                route=compared,
+                path="/policy-comparison",
+                template="policy_comparison.html",
+                title="Versions compared",
+            ),
+            ConsolePage(
+                route=sources,
+                path="/policy-sources",
+                template="policy_sources.html",
+                title="Sources of policies",
             ),
         ),
         forms=(
             ConsoleForm(route=saved, path="/policy-drafts", then=lambda _, made: f"/policy-drafts/{made.id}"),
-            ConsoleForm(route=deleted, path="/policy-drafts/{draft}/delete", then=lambda *_: "/policy-drafts"),
+            ConsoleForm(
+                route=deleted, path="/policy-drafts/{draft}/delete", then=lambda *_: "/policy-drafts"
+            ),
             ConsoleForm(
                 route=applied,
                 path="/policy-drafts/{draft}/apply",

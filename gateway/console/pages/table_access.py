@@ -135,7 +135,9 @@ JudgeUnder = Callable[[PolicySet, Principal, str, AccessContext], Awaitable[Judg
 """Policies, user, text and circumstances → the verdict; nothing runs and nothing is recorded."""
 MayActAs = Callable[[Viewer, str], Awaitable[Principal | None]]
 """Viewer and user → who that is, where the viewer may act as them."""
-RunSample = Callable[[Principal, Viewer, str, int], Awaitable[tuple[tuple[str, ...], list[tuple[str, ...]], str]]]
+RunSample = Callable[
+    [Principal, Viewer, str, int], Awaitable[tuple[tuple[str, ...], list[tuple[str, ...]], str]]
+]
 """User, viewer, text and rows → column names, rows, statement id: a governed statement, which is recorded
 with both names."""
 
@@ -171,13 +173,18 @@ class TableAccessPages:
             return _NOTHING_ASKED
         name = parse_table(asked.table, self._first_catalog)
         context = AccessContext(
-            time=asked.at or self._now(), client_ip=asked.address or None, client_type="console", action="QUERY"
+            time=asked.at or self._now(),
+            client_ip=asked.address or None,
+            client_type="console",
+            action="QUERY",
         )
         resource = Resource.table(name.catalog, name.database, name.table)
         own = asked.user in ("", viewer.user)
         # RULE (console-others-access)
         whole = viewer.is_auditor or viewer.is_administrator or self._is_delegate(viewer, resource)
-        if not whole and (not own or asked.draft or asked.groups or asked.address or asked.column or asked.at):
+        if not whole and (
+            not own or asked.draft or asked.groups or asked.address or asked.column or asked.at
+        ):
             raise NotFound(NOT_FOUND)
         principal, known = await self._principal(viewer, asked, own=own)
         table = await self._look_up(name)
@@ -203,9 +210,7 @@ class TableAccessPages:
         changes: tuple[ReportChange, ...] = ()
         if compared_with:
             base = context if asked.draft else _at(context, self._now())
-            changes = compare_reports(
-                report_table(current, principal, resource, table.columns, base), report
-            )
+            changes = compare_reports(report_table(current, principal, resource, table.columns, base), report)
             changes = changes if asked.draft else tuple(_turn(one) for one in changes)
         text = f"SELECT * FROM {quote_parts(name.parts)}"
         select = await self._judged(viewer, shown, principal, text, context)
@@ -237,7 +242,9 @@ class TableAccessPages:
         found = await self._find_person(user)
         if asked.groups:
             attributes = found.attributes if found is not None else ()
-            return Principal(user=user, groups=frozenset(asked.groups), attributes=attributes), found is not None
+            return Principal(
+                user=user, groups=frozenset(asked.groups), attributes=attributes
+            ), found is not None
         return found or Principal(user=user), found is not None
 
     def _is_delegate(self, viewer: Viewer, table: Resource) -> bool:
