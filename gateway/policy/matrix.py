@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from gateway.model.context import AccessContext
@@ -15,6 +15,7 @@ from gateway.policy.engine import Engine, engine_for
 from gateway.policy.table_report import SELECT
 
 Extent = Literal["all", "some", "none"]
+"""Of a table `all` says that it may be read, be it without columns that are denied by themselves."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,7 +23,7 @@ class MatrixCell:
     """What one may do with one resource."""
 
     extent: Extent
-    """`some`: not the resource as a whole, but something in it."""
+    """`some`: not the resource as a whole, but something in it, by this access or another."""
     policy: str
     """Name of the policy that settled it; empty where none did."""
     masked: str = ""
@@ -75,19 +76,15 @@ def build_matrix(
 
 
 def _build_cell(engine: Engine, request: AccessRequest) -> MatrixCell:
-    decision = engine.decide(request)
+    decision = engine.decide(replace(request, ignore_descendant_deny=False))
     extent: Extent = "all" if decision.allowed else "none"
     if not decision.allowed:
-        part = AccessRequest(
-            principal=request.principal,
-            resource=request.resource,
-            access=request.access,
-            context=request.context,
-            service=request.service,
-            scope=Scope.SELF_OR_DESCENDANTS,
+        below = engine.decide(replace(request, scope=Scope.SELF_OR_DESCENDANTS))
+        # What lies in zones of its own is asked of them, and of nobody for what it lies in.
+        in_zones = request.service is None and engine.visible(
+            request.principal, request.resource, request.context
         )
-        below = engine.decide(part)
-        if below.allowed:
+        if below.allowed or in_zones:
             extent, decision = "some", below
     if extent == "none" or request.access != SELECT:
         return MatrixCell(extent=extent, policy=decision.policy.name)

@@ -6,7 +6,7 @@ reasons those of `Engine.explain`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -31,6 +31,8 @@ from gateway.policy.resource_names import service_of_catalog
 SELECT = "select"
 MAX_REPORTED_COLUMNS = 1_000
 MAX_REPORTED_POLICIES = 200
+MAX_SETTLED = 20
+ROWS = "rows"
 Sight = Literal["shown", "masked", "denied"]
 
 
@@ -82,8 +84,10 @@ class SpeakingPolicy:
     kind: str
     tag: str
     settled: bool
+    settles: tuple[str, ...]
+    """Names of the columns whose access or mask it settled, and `rows`; of many the first."""
     why: str
-    """Why it settled something of the table or did not, in words; empty for one on some columns alone."""
+    """Why it did or did not, in words; empty for one on some columns alone that settled none."""
     validity: tuple[str, ...]
     conditions: tuple[str, ...]
 
@@ -118,7 +122,7 @@ class ReportChange:
     """Something that two reports of one user and table say differently."""
 
     what: str
-    """Name of a column, `rows` or `table`."""
+    """Name of a column, `rows`, or `table`."""
     before: str
     after: str
 
@@ -167,6 +171,15 @@ def report_table(
                 tags=tuple(dict.fromkeys(tag.type for tag in tags)),
             )
         )
+    settled: dict[PolicyRef, list[str]] = {}
+    for column in columns[:MAX_REPORTED_COLUMNS]:
+        by = [view.allowed[column.name].policy]
+        if column.name in view.masks:
+            by.append(view.masks[column.name].policy)
+        for ref in dict.fromkeys(by):
+            settled.setdefault(ref, []).append(column.name)
+    if view.row_filter is not None:
+        settled.setdefault(view.row_filter.policy, []).append(ROWS)
     names = {column.name for column in columns}
     hidden = names if view.closed else names & view.hidden
     masked = len(view.masks.keys() & names - hidden)
@@ -186,7 +199,7 @@ def report_table(
         if rows is None
         else ReportedFilter(expression=rows.expression, policy=label(rows.policy), checks_writes=rows.check),
         closed=view.closed,
-        policies=tuple(_report_policies(speaking[:MAX_REPORTED_POLICIES], explanation.considered)),
+        policies=tuple(_report_policies(speaking[:MAX_REPORTED_POLICIES], explanation.considered, settled)),
         more_policies=max(0, len(speaking) - MAX_REPORTED_POLICIES),
         depends_on=tuple(sorted(view.context_dependencies)),
     )
@@ -200,11 +213,13 @@ def explain_column(
     request = AccessRequest(principal=principal, resource=column, access=SELECT, context=context)
     explanation = engine.explain(request, asked_only=True)
     speaking = engine.policies_on(column, context)
-    return tuple(_report_policies(speaking[:MAX_REPORTED_POLICIES], explanation.considered))
+    return tuple(_report_policies(speaking[:MAX_REPORTED_POLICIES], explanation.considered, {}))
 
 
 def _report_policies(
-    speaking: Iterable[tuple[Policy, str]], considered: Iterable[Considered]
+    speaking: Iterable[tuple[Policy, str]],
+    considered: Iterable[Considered],
+    settled: Mapping[PolicyRef, Sequence[str]],
 ) -> Iterable[SpeakingPolicy]:
     told: dict[tuple[PolicyRef, str], Considered] = {}
     for one in considered:
@@ -213,13 +228,17 @@ def _report_policies(
             told[key] = one
     for policy, tag in speaking:
         ref = PolicyRef(id=policy.id, name=policy.name, version=policy.version)
-        found = told.get((ref, tag))
+        found, own = told.get((ref, tag)), settled.get(ref, ())
+        why = "" if found is None else found.why
+        if own and not (found is not None and found.settled):
+            why = "it speaks of these"
         yield SpeakingPolicy(
             policy=label_of(policy),
             kind=kind_of_policy(policy),
             tag=tag,
-            settled=found is not None and found.settled,
-            why="" if found is None else found.why,
+            settled=bool(own) or (found is not None and found.settled),
+            settles=tuple(own[:MAX_SETTLED]),
+            why=why,
             validity=tuple(map(describe_schedule, policy.schedules)),
             conditions=tuple(map(describe_condition, policy.conditions)),
         )
@@ -276,6 +295,8 @@ def cut_report(report: TableReport) -> TableReport:
         report,
         columns=tuple(replace(column, shows="") for column in report.columns if column.sight != "denied"),
         rows=None if report.rows is None else replace(report.rows, expression=""),
-        policies=tuple(replace(one, conditions=(), why="") for one in report.policies if one.settled),
+        policies=tuple(
+            replace(one, conditions=(), settles=(), why="") for one in report.policies if one.settled
+        ),
         more_policies=0,
     )
