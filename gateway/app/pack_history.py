@@ -25,7 +25,7 @@ async def keep_pack_history(
         files = texts()
         if files is not None and files is not kept:
             try:
-                digest = await asyncio.to_thread(lambda now=files: now.digest)
+                digest = await asyncio.to_thread(_digest_of, files)
                 async with pool.acquire() as connection:
                     await save_pack_version(connection, gateway, digest, files.packs)
                 kept, told = files, False
@@ -35,3 +35,7 @@ async def keep_pack_history(
                     log.warning("pack_history_not_kept", error=str(error) or type(error).__name__)
                 told = True
         await asyncio.sleep(every_s)
+
+
+def _digest_of(files: RuleFiles) -> str:
+    return files.digest

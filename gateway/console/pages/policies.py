@@ -321,7 +321,7 @@ class PolicyPages:
             resource = resource_of_service(about, service.definition, catalogs)
         except NotAResource as error:
             raise BadRequest(str(error)) from None
-        found = {}
+        found: dict[tuple[str, str, str], Policy] = {}
         for policy, tag in engine_for(policies).policies_on(
             resource, self._context(sight.viewer), within=True
         ):
