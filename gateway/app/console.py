@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import time
+import uuid
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
@@ -16,11 +18,23 @@ from gateway.admin.requests import Administrators
 from gateway.app import console_policies, console_record
 from gateway.app.console_tools import ConsoleTools
 from gateway.app.endpoints import GatewayParts
+from gateway.app.gateway_requests import (
+    ask_health,
+    end_session,
+    list_sessions,
+    list_statements,
+    stop_statement,
+)
 from gateway.app.rest_logins import log_in_rest
+from gateway.audit.search import Found, find_event
 from gateway.console.guards import LOOPBACK
 from gateway.console.login import ConsoleLogin
 from gateway.console.login_sessions import ConsoleSession, LoginSessions
 from gateway.console.oidc import OidcClient, OidcRefused
+from gateway.console.pages.events import EventPages, build_event_part
+from gateway.console.pages.live import LivePages, build_live_part
+from gateway.console.pages.mine import Endpoints, MinePage, OwnToken, build_mine_part
+from gateway.console.pages.overview import OverviewPage, build_overview_part
 from gateway.console.rendering import PAGES
 from gateway.console.routes import ConsolePart, ConsoleRoute, Recordable, Viewer
 from gateway.console.site import ConsoleRoles, ConsoleSite
@@ -32,16 +46,20 @@ from gateway.frontends.jwt_logins import FETCH_TIMEOUT_S, MAX_DOCUMENT_BYTES, Is
 from gateway.frontends.login_chain import looks_like_jwt
 from gateway.frontends.tokens import looks_like_token
 from gateway.frontends.users import fingerprint
+from gateway.model.audit import AuditEvent
 from gateway.model.credentials import Bearer, Password
 from gateway.model.principal import Principal
 from gateway.model.statement import Client
 from gateway.session.recorder import Recorder
 from gateway.settings.console import ConsoleSettings, OidcClientSettings
 from gateway.settings.logins import JwtSettings
+from gateway.settings.models import Settings
 
 PROTOCOL = "console"
 """What the record says of how somebody came who looks at pages; of REST `console-rest`."""
 CONNECTIONS = 8
+MAX_BACKLOG = 32 * 1024**2
+"""Bytes of events that are still on this gateway's disk alone, and are looked through for one."""
 QUESTION_S = 15.0
 """For one question to the database."""
 _FILE, _DIRECTORY, _ISSUER = "file ", "directory", "issuer"
@@ -83,7 +101,73 @@ def make_console(
 
 def list_parts(parts: GatewayParts, tools: ConsoleTools) -> Sequence[ConsolePart]:
     """Return all pages."""
-    return [*console_policies.list_parts(parts, tools), *console_record.list_parts(parts, tools)]
+
+    def find(connection: Any, event: uuid.UUID) -> Awaitable[tuple[Found | None, list[AuditEvent]]]:
+        # Where much waits to be shipped, what is not in the database yet shows later.
+        few = parts.ledger.metrics().backlog_bytes <= MAX_BACKLOG
+        return find_event(connection, event, spool=parts.settings.ledger.directory if few else None)
+
+    dsn = parts.dsn
+    live = LivePages(
+        partial(list_sessions, dsn),
+        partial(list_statements, dsn),
+        partial(stop_statement, dsn),
+        partial(end_session, dsn),
+        tools.texts,
+        time.monotonic,
+    )
+    mine = MinePage(
+        tools.pool.acquire,
+        LoginSessions(tools.pool),
+        live=live.show,
+        stop=partial(stop_statement, dsn),
+        end=partial(end_session, dsn),
+        tokens=partial(_list_tokens, parts),
+        policies=lambda: parts.rules.current,
+        endpoints=endpoints_of(parts.settings, tools.public_url),
+    )
+    return [
+        build_event_part(EventPages(tools.pool.acquire, find, tools.texts)),
+        build_live_part(live),
+        build_mine_part(mine),
+        build_overview_part(OverviewPage(partial(ask_health, dsn), time.monotonic)),
+        *console_policies.list_parts(parts, tools),
+        *console_record.list_parts(parts, tools),
+    ]
+
+
+def endpoints_of(settings: Settings, public_url: str) -> Endpoints:
+    """Return where clients connect, as people are told it; a port that is chosen anew with each start is left
+    out."""
+    listeners = settings.listeners
+    thrift, http, connect = listeners.thrift, listeners.thrift_http, listeners.connect
+    bound = thrift.host if settings.serves_thrift or connect is None else connect.host
+    is_everywhere = bound in ("::", "0.0.0.0")  # noqa: S104 - nothing is bound here
+    host = urlsplit(public_url).hostname or ("localhost" if is_everywhere else bound)
+    return Endpoints(
+        host=f"[{host}]" if ":" in host else host,
+        thrift=thrift.port if settings.serves_thrift else 0,
+        thrift_tls=thrift.tls is not None,
+        thrift_http=http.port if settings.serves_thrift and http is not None else 0,
+        thrift_http_tls=http is not None and http.tls is not None,
+        http_path=http.paths[0] if http is not None else "",
+        connect=connect.port if connect is not None else 0,
+        connect_tls=connect is not None and connect.tls is not None,
+    )
+
+
+def _list_tokens(parts: GatewayParts, name: str) -> list[OwnToken]:
+    user = parts.users.users.get(name)
+    return [
+        OwnToken(
+            id=one.id,
+            label=one.label,
+            expires=one.expires.isoformat() if one.expires is not None else "",
+            endpoints=tuple(sorted(one.endpoints)),
+            purpose=one.purpose,
+        )
+        for one in (user.tokens if user is not None else ())
+    ]
 
 
 def roles_of(settings: ConsoleSettings) -> ConsoleRoles:

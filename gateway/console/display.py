@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Iterable
 from datetime import UTC, datetime
 
 from markupsafe import Markup, escape
@@ -58,18 +59,17 @@ def when(time: datetime | str | None) -> Markup:
     """Return a time in UTC, which the page's script sets the reader's own beside."""
     if not time:
         return Markup("")
-    if isinstance(time, str):
-        try:
-            time = datetime.fromisoformat(time)
-        except ValueError:
-            return Markup("{}").format(reveal(time))
-    at = time.astimezone(UTC)
+    try:
+        at = datetime.fromisoformat(time) if isinstance(time, str) else time
+    except ValueError:
+        return Markup("{}").format(reveal(str(time)))
+    at = at.astimezone(UTC)
     return Markup('<time datetime="{}">{}</time>').format(
         f"{at:%Y-%m-%dT%H:%M:%S.%fZ}", f"{at:%Y-%m-%d %H:%M:%S} UTC"
     )
 
 
-def mark(pieces: list[tuple[bool, str]]) -> Markup:
+def mark(pieces: Iterable[tuple[bool, str]]) -> Markup:
     """Return pieces of a text, those that are so marked."""
     written = [
         Markup("<mark>{}</mark>").format(reveal(text)) if is_marked else escape(reveal(text))

@@ -4,17 +4,18 @@ headers of its answer, and how often somebody asks.
 
 from __future__ import annotations
 
+import re
 import time
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from urllib.parse import urlsplit
 
 from aiohttp import web
 
 from gateway.admin.requests import FromAnotherSite, refuse_other_sites
 from gateway.console.problems import TooMany, WrongHost
 
+_HOST = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([A-Za-z0-9._-]+))(?::\d{1,5})?")
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 CSP = "; ".join(
     (
@@ -50,10 +51,8 @@ async def add_headers(request: web.Request, response: web.StreamResponse) -> Non
 
 def require_host(request: web.Request, hosts: frozenset[str]) -> None:
     """Raise WrongHost for a name that is none of ours."""
-    try:
-        name = urlsplit(f"//{request.host}").hostname or ""
-    except ValueError:
-        name = ""
+    found = _HOST.fullmatch(request.host)
+    name = (found[1] or found[2]).lower() if found is not None else ""
     if name not in hosts:  # RULE (console-host)
         raise WrongHost(
             "the console does not answer to this name; `hosts` or `public_url` of `listeners.admin.console` "

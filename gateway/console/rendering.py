@@ -15,7 +15,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from gateway.console import display
-from gateway.console.routes import ConsolePage, ConsolePart, Viewer
+from gateway.console.routes import ConsolePage, ConsolePart, Recordable, Viewer
 
 PAGES = "/console"
 API = "/api/v1"
@@ -49,12 +49,19 @@ class Paths:
     def __init__(self, parts: Sequence[ConsolePart]) -> None:
         self._pages = {one.route.name: PAGES + one.path for part in parts for one in part.pages}
         self._forms = {one.route.name: PAGES + one.path for part in parts for one in part.forms}
-        self._api = {one.name: API + one.path for part in parts for one in (*part.routes, *part.downloads)}
+        used: list[Recordable] = []
+        for part in parts:
+            used += [*part.routes, *part.streams, *part.downloads]
+        self._api = {one.name: API + one.path for one in used}
 
     def path(self, name: str, **values: Any) -> str:
         """Return the address of a route's page or form; of one without either that of the API."""
         pattern = self._pages.get(name) or self._forms.get(name) or self._api[name]
         return fill(pattern, values)
+
+    def has(self, name: str) -> bool:
+        """Whether there is such a route."""
+        return name in self._api
 
     def api(self, name: str, **values: Any) -> str:
         return fill(self._api[name], values)
@@ -110,6 +117,7 @@ class Renderer:
             "static": static.url,
             "when": display.when,
             "mark": display.mark,
+            "has": self.paths.has,
             "cut": display.cut,
         }
 

@@ -227,7 +227,9 @@ def decode_cursor(text: str, *types: type) -> tuple[Any, ...]:
 def check_parts(parts: Sequence[ConsolePart]) -> None:
     """Raise Faults for a table in which something is missing that its security rests on."""
     routes = [route for part in parts for route in part.routes]
-    used: list[Recordable] = [one for part in parts for one in (*part.routes, *part.streams, *part.downloads)]
+    used: list[Recordable] = [*routes]
+    for part in parts:
+        used += [*part.streams, *part.downloads]
     faults = [fault for one in used for fault in _faults_of(one)]
     names = [one.name for one in used]
     faults += [f"`{name}` is there twice" for name in sorted({one for one in names if names.count(one) > 1})]

@@ -13,6 +13,7 @@ import re
 import time
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass, fields
 from typing import Any, Protocol
 
@@ -72,6 +73,10 @@ PER_S, BURST = 10.0, 80
 """Requests of one person."""
 
 _NO_FILE_NAME = re.compile(r"[^A-Za-z0-9._-]")
+
+
+_ASKER: ContextVar[tuple[Viewer | None, str]] = ContextVar("_ASKER", default=(None, ""))
+"""Who asks, and the token of his forms: for the page that tells what went wrong."""
 
 
 class RecordUse(Protocol):
@@ -173,6 +178,7 @@ class ConsoleSite:
     def _around(self, *, page: bool) -> Any:
         @web.middleware
         async def answered(request: web.Request, handler: Handler) -> web.StreamResponse:
+            _ASKER.set((None, ""))
             try:
                 require_host(request, self._hosts)
                 require_own_site(request, page=page)
@@ -194,11 +200,12 @@ class ConsoleSite:
                 # A browser would ask for a password by itself.
                 answer.headers.popall("WWW-Authenticate", None)
             return answer
+        viewer, csrf = _ASKER.get()
         text = self._renderer.template(
             "problem.html",
             problem=problem,
-            viewer=request.get("viewer"),
-            csrf_token=request.get("csrf", ""),
+            viewer=viewer,
+            csrf_token=csrf,
         )
         return _html(text, problem.status)
 
@@ -215,7 +222,7 @@ class ConsoleSite:
                 raise NotAuthenticated("log in to the console, or send a password or a token along")
             principal, csrf = found
         viewer = self._roles.viewer(principal, request.remote or "")
-        request["viewer"], request["csrf"] = viewer, csrf
+        _ASKER.set((viewer, csrf))
         self._rate.take(viewer.user)
         return viewer, csrf
 

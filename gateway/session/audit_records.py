@@ -30,6 +30,11 @@ def of_principal(principal: Principal) -> dict[str, Any]:
     }
 
 
+def of_attributes(principal: Principal) -> dict[str, Any]:
+    """Return the attributes that filters and conditions go by, where there are any."""
+    return {"attributes": [list(one) for one in principal.attributes]} if principal.attributes else {}
+
+
 def of_client(client: Client) -> dict[str, Any]:
     found: dict[str, Any] = {
         "cliIP": client.address,
@@ -255,6 +260,7 @@ def build_decided(
         "sess": session,
         **of_principal(statement.principal),
         **of_client(client),
+        **of_attributes(statement.principal),
         "reqData": statement.text if cleared else statement.text[:REFUSED_CHARS],
         "reqData_sha256": digest(statement.text),
         "verdict": "cleared" if cleared else "refused",

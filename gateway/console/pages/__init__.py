@@ -1,0 +1,1 @@
+"""The pages, a module for each: what it shows, where that comes from, and its routes."""
