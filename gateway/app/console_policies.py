@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import difflib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from datetime import datetime
 from functools import partial
 from typing import Any
@@ -70,14 +70,6 @@ MAX_CASES = 200
 def list_parts(parts: GatewayParts, tools: ConsoleTools) -> list[ConsolePart]:
     """Return the pages with what they need."""
     composed = _Composition(parts, tools)
-    parts.background.append(
-        keep_pack_history(
-            tools.pool,
-            parts.ledger.gateway,
-            lambda: parts.rules.texts,
-            parts.settings.policies.reload_s,
-        )
-    )
     drafts = DraftPages(tools.pool.acquire, composed, composed.load_recorded)
     access = TableAccessPages(
         _OtherPolicies(composed, drafts),
@@ -100,6 +92,12 @@ def list_parts(parts: GatewayParts, tools: ConsoleTools) -> list[ConsolePart]:
         draft_pages.part(drafts),
         make_proposals(parts, tools),
     ]
+
+
+def keep_history(parts: GatewayParts, tools: ConsoleTools) -> Coroutine[Any, Any, None]:
+    """Return what keeps the texts of packs, for as long as the gateway serves."""
+    every_s = parts.settings.policies.reload_s
+    return keep_pack_history(tools.pool, parts.ledger.gateway, lambda: parts.rules.texts, every_s)
 
 
 class _Composition:
