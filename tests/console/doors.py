@@ -20,7 +20,9 @@ def all_parts() -> Sequence[ConsolePart]:
     """Return the console's own table, over a gateway that answers nothing."""
     gateway = MagicMock()
     gateway.settings = Settings()
-    tools = ConsoleTools(pool=_empty_database(), texts=ShownTexts(AsyncMock()), recorder=MagicMock(), public_url="")
+    tools = ConsoleTools(
+        pool=_empty_database(), texts=ShownTexts(AsyncMock()), recorder=MagicMock(), public_url=""
+    )
     return made.list_parts(gateway, tools)
 
 

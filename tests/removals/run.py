@@ -32,7 +32,17 @@ from gateway.reader.limits import ReaderLimits
 from gateway.reader.pool import ReaderPool
 from tests.effort import VARIABLE
 from tests.readers import patient
-from tests.removals import connection_limits, logins, operators, pipeline, plan, session, sparks, sql
+from tests.removals import (
+    connection_limits,
+    console_policies,
+    logins,
+    operators,
+    pipeline,
+    plan,
+    session,
+    sparks,
+    sql,
+)
 from tests.removals.removing import TURNS, Finder, all_changed, importers, tell, unchanged, without_each
 from tests.shares import todays
 from tests.speed import patience
@@ -46,6 +56,7 @@ REMOVALS = (
     *logins.REMOVALS,
     *operators.REMOVALS,
     *sparks.REMOVALS,
+    *console_policies.REMOVALS,
 )
 NOTHING = {
     f"nothing of {module}": f"gateway.{module}"

@@ -275,13 +275,14 @@ class PolicyPages:
         else:
             after = decode_cursor(asked.after, str, str, str) if asked.after else None
             others = asked.who and not sight.is_own(asked.who, asked.name)
+            # Whom else a policy names is told nobody who sees a part of it.
+            may_see = sight.sees_whole if others else sight.may_see  # RULE (console-who-oracle)
             page = directory.find_page(
                 _criteria(asked),
                 after=after,
                 limit=max(1, asked.limit),
                 within=sight.list_within(directory),
-                # Whom else a policy names is told nobody who sees a part of it. RULE (console-who-oracle)
-                may_see=sight.sees_whole if others else sight.may_see,
+                may_see=may_see,
             )
             found = list(page.policies)
             following = encode_cursor(*page.after) if page.after is not None else ""

@@ -332,8 +332,8 @@ class DraftPages:
             is_own=draft.owner == viewer.user,
         )
         if not (may_write or viewer.is_auditor or viewer.is_administrator):
-            # Of what they do not administer the comparison would tell. RULE (console-draft-compared)
-            return replace(checked, faults=("this is not for you to write",))
+            # Of what they do not administer the comparison would tell.
+            return replace(checked, faults=("this is not for you to write",))  # RULE (console-draft-compared)
         try:
             tried = await self._policies.try_draft(draft)
         except Faults as error:
