@@ -17,7 +17,7 @@ from gateway import __version__
 from gateway.admin.requests import Administrators
 from gateway.app import console_policies, console_record
 from gateway.app.console_tools import ConsoleTools
-from gateway.app.endpoints import GatewayParts
+from gateway.app.gateway_parts import GatewayParts
 from gateway.app.gateway_requests import (
     ask_health,
     end_session,

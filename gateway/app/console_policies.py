@@ -22,7 +22,7 @@ from gateway.admin.requests import BadRequest, NotFound
 from gateway.app.console_proposals import make_part as make_proposals
 from gateway.app.console_samples import run_sample
 from gateway.app.console_tools import ConsoleTools
-from gateway.app.endpoints import GatewayParts
+from gateway.app.gateway_parts import GatewayParts
 from gateway.app.logins import make_impersonation
 from gateway.app.pack_history import keep_pack_history
 from gateway.app.past_policies import OtherPolicies, PolicyVersions, is_own_service

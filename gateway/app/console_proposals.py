@@ -10,7 +10,7 @@ from typing import Any
 
 from gateway.admin.requests import NotFound
 from gateway.app.console_tools import ConsoleTools
-from gateway.app.endpoints import GatewayParts
+from gateway.app.gateway_parts import GatewayParts
 from gateway.app.recommending import edit_pack
 from gateway.app.rule_files import is_json, read_texts, rule_paths
 from gateway.console.pages.proposals import (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gateway.app.console_tools import ConsoleTools
-from gateway.app.endpoints import GatewayParts
+from gateway.app.gateway_parts import GatewayParts
 from gateway.console.routes import ConsolePart
 
 

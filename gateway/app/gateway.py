@@ -18,7 +18,7 @@ from gateway.app.catalogs import first_context, make_catalogs
 from gateway.app.certificates import Certificates
 from gateway.app.database_checks import ask_database
 from gateway.app.descriptors import raise_limit
-from gateway.app.endpoints import Address, GatewayParts, start_endpoints
+from gateway.app.endpoints import Address, start_endpoints
 from gateway.app.explaining import (
     make_catalog,
     make_reader,
@@ -26,6 +26,7 @@ from gateway.app.explaining import (
 )
 from gateway.app.files import dataset_owners, make_listening, make_places, make_promotion, make_refreshing
 from gateway.app.gateway_health import GatewayHealth
+from gateway.app.gateway_parts import GatewayParts
 from gateway.app.gateway_requests import GatewayRequests, HandleOwners
 from gateway.app.jobs_metrics import JobStates
 from gateway.app.lineage_following import LineageCollector, lineage_input, lineage_state, make_follower

@@ -22,7 +22,7 @@ MAX_CODE_CHARS = 8_192
 
 FetchDocument = Callable[[str], Awaitable[Any]]
 """Gets a JSON document. Raises OidcRefused."""
-PostForm = Callable[[str, Mapping[str, str], tuple[str, str] | None], Awaitable[Any]]
+PostCode = Callable[[str, Mapping[str, str], tuple[str, str] | None], Awaitable[Any]]
 """Posts a form, with a name and a password where there are some, and returns the JSON that is answered.
 Raises OidcRefused."""
 
@@ -44,7 +44,7 @@ class OidcClient:
         scopes: tuple[str, ...],
         name: str,
         fetch: FetchDocument,
-        post: PostForm,
+        post: PostCode,
     ) -> None:
         """`redirect`: the address that the provider leads back to, to the letter; `name`: for the login
         page."""

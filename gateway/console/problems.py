@@ -8,7 +8,7 @@ from http import HTTPStatus
 from aiohttp import web
 
 from gateway.admin.requests import LOGIN, json_answer, status_of
-from gateway.console.routes import Conflict, NotAllowed
+from gateway.console.routes import ConsoleConflict, NotAllowed
 from gateway.errors import BackendUnavailable, Faults, LedgerUnavailable, PoliciesStale
 
 STORE = "the database of the gateways"
@@ -45,7 +45,7 @@ def problem_of(error: Exception) -> Problem:
     match error:
         case NotAllowed():
             return Problem(status=403, detail=str(error))
-        case Conflict():
+        case ConsoleConflict():
             return Problem(status=409, detail=str(error))
         case WrongHost():
             return Problem(status=421, detail=str(error))

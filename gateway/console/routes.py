@@ -48,7 +48,7 @@ class NotAllowed(Exception):
     """The viewer has not the role for it."""
 
 
-class Conflict(Exception):
+class ConsoleConflict(Exception):
     """What is to be changed has changed meanwhile, or is in a state in which it cannot be."""
 
 
@@ -201,7 +201,7 @@ Recordable = ConsoleRoute | ConsoleDownload | ConsoleStream
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cursor:
+class PagedParameters:
     """Parameters of lists; inherit them."""
 
     limit: int = parameter("How many at most.", 50, most=200)

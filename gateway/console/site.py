@@ -23,6 +23,7 @@ from aiohttp.typedefs import Handler
 
 from gateway.admin.requests import (
     Administrators,
+    Authenticate,
     BadRequest,
     NotAuthenticated,
     NotFound,
@@ -57,7 +58,6 @@ from gateway.console.routes import (
     Viewer,
     check_parts,
 )
-from gateway.model.credentials import Credentials
 from gateway.model.principal import Principal
 
 TIMEOUT_S = 30.0
@@ -87,9 +87,6 @@ class RecordUse(Protocol):
     ) -> None:
         """Return when it is on disk. Raises LedgerUnavailable."""
         ...
-
-
-Authenticate = Callable[[Credentials, str], Awaitable[Principal | None]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from typing import Literal
 
 from gateway.console.routes import Viewer
-from gateway.model.reading import NotRead
-from gateway.reader.shapes import lex_statement
+from gateway.reader.shapes import FingerprintOf, lex_statement
 
-FingerprintOf = Callable[[str], Awaitable[str | NotRead]]
-"""Takes the literals out of a text, by Spark's own lexer."""
 WITHHELD = "(the text is not shown, because its literals cannot be told apart)"
 MAX_REMEMBERED_CHARS = 4_000_000
 

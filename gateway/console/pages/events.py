@@ -289,9 +289,10 @@ def _who(body: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
 
 
 def _decision(found: Mapping[str, Any]) -> ShownDecision:
+    kind, resource = _text(found, "resType").removeprefix("@"), _text(found, "resource")
     return ShownDecision(
-        resource=_text(found, "resource").replace("/", "."),
-        kind=_text(found, "resType").removeprefix("@"),
+        resource=resource if kind == "url" else resource.replace("/", "."),
+        kind=kind,
         action=_text(found, "action"),
         allowed=found.get("result") == 1,
         columns=tuple(str(one) for one in _listed(found, "columns")),

@@ -24,7 +24,7 @@ from gateway.console.routes import (
 )
 from gateway.console.texts import ShownTexts
 
-Json = Mapping[str, Any]
+_Json = Mapping[str, Any]
 ListOf = Callable[[], Awaitable[tuple[list[Any], Sequence[str]]]]
 """Returns sessions or statements of all gateways, and a sentence for each that did not tell its own."""
 Stop = Callable[[str], Awaitable[tuple[int, Sequence[str]]]]
@@ -111,7 +111,7 @@ class EndParameters:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Done:
+class LiveChange:
     """What came of it."""
 
     done: int
@@ -137,7 +137,7 @@ class LivePages:
         self._texts = texts
         self._clock = clock
         self._asking = asyncio.Lock()
-        self._known: tuple[list[Json], list[Json], tuple[str, ...]] = ([], [], ())
+        self._known: tuple[list[_Json], list[_Json], tuple[str, ...]] = ([], [], ())
         self._known_at = float("-inf")
 
     async def show(self, viewer: Viewer, asked: LiveParameters) -> Live:
@@ -154,21 +154,21 @@ class LivePages:
             messages=messages,
         )
 
-    async def cancel(self, viewer: Viewer, asked: CancelParameters) -> Done:
+    async def cancel(self, viewer: Viewer, asked: CancelParameters) -> LiveChange:
         """Have a statement stopped. Raises NotFound when nothing of that id runs."""
         done, messages = await self._stop(asked.statement)
         self._known_at = float("-inf")
         if not done and not messages:
             raise NotFound("no such statement waits or runs any more")
-        return Done(done=done, messages=tuple(messages))
+        return LiveChange(done=done, messages=tuple(messages))
 
-    async def end(self, viewer: Viewer, asked: EndParameters) -> Done:
+    async def end(self, viewer: Viewer, asked: EndParameters) -> LiveChange:
         """End a session. Raises NotFound when there is none."""
         done, messages = await self._end(asked.user, asked.session, viewer.user)
         self._known_at = float("-inf")
         if not done and not messages:
             raise NotFound("no such session is open any more")
-        return Done(done=done, messages=tuple(messages))
+        return LiveChange(done=done, messages=tuple(messages))
 
     async def listen(self, viewer: Viewer) -> AsyncIterator[str]:
         """Yield whenever something has begun or ended."""
@@ -184,7 +184,7 @@ class LivePages:
             before = now
             await asyncio.sleep(LOOK_S)
 
-    async def _ask(self) -> tuple[list[Json], list[Json], tuple[str, ...]]:
+    async def _ask(self) -> tuple[list[_Json], list[_Json], tuple[str, ...]]:
         async with self._asking:
             if self._clock() - self._known_at > KEPT_S:
                 (sessions, told), (statements, also) = await asyncio.gather(
@@ -194,7 +194,7 @@ class LivePages:
                 self._known_at = self._clock()
             return self._known
 
-    async def _statement(self, viewer: Viewer, one: Json) -> LiveStatement:
+    async def _statement(self, viewer: Viewer, one: _Json) -> LiveStatement:
         text = await self._texts.show(
             viewer, one["text"], owner=one["user"], kind="plan" if one["is_plan"] else "sql"
         )
@@ -212,14 +212,14 @@ class LivePages:
         )
 
 
-def _fits(one: Json, asked: LiveParameters) -> bool:
+def _fits(one: _Json, asked: LiveParameters) -> bool:
     return all(
         wanted in ("", one[name])
         for name, wanted in (("user", asked.user), ("backend", asked.backend), ("gateway", asked.gateway))
     )
 
 
-def _session(one: Json) -> LiveSession:
+def _session(one: _Json) -> LiveSession:
     return LiveSession(
         id=one["session"],
         gateway=one["gateway"],
@@ -234,7 +234,7 @@ def _session(one: Json) -> LiveSession:
     )
 
 
-def _count(sessions: Sequence[Json], statements: Sequence[Json]) -> tuple[LiveCount, ...]:
+def _count(sessions: Sequence[_Json], statements: Sequence[_Json]) -> tuple[LiveCount, ...]:
     places = Counter((one["gateway"], one["backend"]) for one in sessions)
     waits, runs = Counter[tuple[str, str]](), Counter[tuple[str, str]]()
     for one in statements:
@@ -271,7 +271,7 @@ def build_live_part(service: LivePages) -> ConsolePart:
         path="/live/statements/{statement}/cancel",
         about="Has a statement stopped, in whichever gateway it is.",
         parameters=CancelParameters,
-        result=Done,
+        result=LiveChange,
         who=Who.ADMINISTRATOR,
         handle=service.cancel,
         recorded=Recorded.EACH,
@@ -283,7 +283,7 @@ def build_live_part(service: LivePages) -> ConsolePart:
         path="/live/sessions/{session}/end",
         about="Ends a session, with what runs in it.",
         parameters=EndParameters,
-        result=Done,
+        result=LiveChange,
         who=Who.ADMINISTRATOR,
         handle=service.end,
         recorded=Recorded.EACH,

@@ -12,7 +12,7 @@ from typing import Any
 
 from gateway.admin.requests import NotFound
 from gateway.console.login_sessions import SessionStore
-from gateway.console.pages.live import Done, Live, LiveParameters, LiveSession, LiveStatement
+from gateway.console.pages.live import Live, LiveChange, LiveParameters, LiveSession, LiveStatement
 from gateway.console.routes import (
     ConsoleForm,
     ConsolePage,
@@ -181,25 +181,25 @@ class MinePage:
             messages=live.messages,
         )
 
-    async def end_session(self, viewer: Viewer, asked: OwnSessionParameters) -> Done:
+    async def end_session(self, viewer: Viewer, asked: OwnSessionParameters) -> LiveChange:
         """End a session of the viewer's own. Raises NotFound for any other."""
         # RULE (console-own-session)
         done, messages = await self._end(viewer.user, asked.session, viewer.user)
         if not done and not messages:
             raise NotFound("no such session of yours is open")
-        return Done(done=done, messages=tuple(messages))
+        return LiveChange(done=done, messages=tuple(messages))
 
-    async def cancel(self, viewer: Viewer, asked: OwnStatementParameters) -> Done:
+    async def cancel(self, viewer: Viewer, asked: OwnStatementParameters) -> LiveChange:
         """Cancel a statement of the viewer's own. Raises NotFound for any other."""
         live = await self._live(viewer, LiveParameters(user=viewer.user))
         if asked.statement not in {one.id for one in live.statements}:  # RULE (console-own-statement)
             raise NotFound("no such statement of yours runs")
         done, messages = await self._stop(asked.statement)
-        return Done(done=done, messages=tuple(messages))
+        return LiveChange(done=done, messages=tuple(messages))
 
-    async def end_logins(self, viewer: Viewer, asked: NoParameters) -> Done:
+    async def end_logins(self, viewer: Viewer, asked: NoParameters) -> LiveChange:
         """End all console sessions of the viewer, this one too."""
-        return Done(done=await self._store.close_others(viewer.user, b""), messages=())
+        return LiveChange(done=await self._store.close_others(viewer.user, b""), messages=())
 
 
 def list_grants(policies: Iterable[Policy], principal: Principal) -> Iterable[Grant]:
@@ -308,7 +308,7 @@ def build_mine_part(service: MinePage) -> ConsolePart:
         path="/mine/sessions/{session}/end",
         about="Ends one of the viewer's own sessions.",
         parameters=OwnSessionParameters,
-        result=Done,
+        result=LiveChange,
         who=Who.LOGGED_IN,
         own="A session is found by the viewer's name and its id together.",
         handle=service.end_session,
@@ -321,7 +321,7 @@ def build_mine_part(service: MinePage) -> ConsolePart:
         path="/mine/statements/{statement}/cancel",
         about="Cancels one of the viewer's own statements.",
         parameters=OwnStatementParameters,
-        result=Done,
+        result=LiveChange,
         who=Who.LOGGED_IN,
         own="The statement must be among the viewer's own that run.",
         handle=service.cancel,
@@ -334,7 +334,7 @@ def build_mine_part(service: MinePage) -> ConsolePart:
         path="/mine/logins/end",
         about="Logs the viewer out of the console everywhere.",
         parameters=NoParameters,
-        result=Done,
+        result=LiveChange,
         who=Who.LOGGED_IN,
         own="Sessions of the viewer's name alone.",
         handle=service.end_logins,

@@ -5,6 +5,7 @@ number with its meaning.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -18,11 +19,14 @@ from gateway.console.routes import (
     Viewer,
     Who,
 )
+from gateway.errors import BackendUnavailable, LedgerUnavailable
 
 AskHealth = Callable[[], Awaitable[tuple[Mapping[str, Mapping[str, Any]], Sequence[str]]]]
 """Returns what each gateway says of itself, and a sentence for each that did not."""
 KEPT_S = 3.0
-"""How old an answer may be: one question to the gateways for all who look."""
+"""How old an answer may be before the gateways are asked again: one question for all who look."""
+OLD_S = 30.0
+"""How old an answer may be that is shown while they are asked."""
 BANDS = ("up to 1 ms", "1 to 4 ms", "4 to 16 ms", "16 to 50 ms", "50 to 200 ms", "more than 200 ms")
 
 
@@ -104,14 +108,31 @@ class OverviewPage:
         self._asking = asyncio.Lock()
         self._known: Overview | None = None
         self._known_at = float("-inf")
+        self._renewing: asyncio.Task[None] | None = None
 
     async def show(self, viewer: Viewer, asked: NoParameters) -> Overview:
-        """Return the overview. Raises LedgerUnavailable, BackendUnavailable."""
+        """Return the overview; an old one at once, and the next viewer gets a newer.
+
+        Raises LedgerUnavailable, BackendUnavailable."""
+        known, age_s = self._known, self._clock() - self._known_at
+        if known is None or age_s > OLD_S:
+            return await self._renew()
+        if age_s > KEPT_S and (self._renewing is None or self._renewing.done()):
+            self._renewing = asyncio.create_task(self._renew_soon())
+        return known
+
+    async def _renew(self) -> Overview:
+        begun = self._clock()
         async with self._asking:
-            if self._known is None or self._clock() - self._known_at > KEPT_S:
+            if self._known is None or self._known_at < begun:
                 health, messages = await self._ask()
                 self._known, self._known_at = sum_up(health, messages), self._clock()
             return self._known
+
+    async def _renew_soon(self) -> None:
+        # What goes wrong is told to who asks when the last answer is too old.
+        with contextlib.suppress(LedgerUnavailable, BackendUnavailable):
+            await self._renew()
 
 
 def sum_up(health: Mapping[str, Mapping[str, Any]], messages: Sequence[str]) -> Overview:
