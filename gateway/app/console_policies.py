@@ -19,7 +19,7 @@ from gateway.admin.ranger.kinds import ObjectKind
 from gateway.admin.ranger.policy_changes import create_policy, update_policy
 from gateway.admin.ranger.shapes import POLICY
 from gateway.admin.requests import BadRequest, NotFound
-from gateway.app.console_proposals import make_part as make_proposals
+from gateway.app.console_proposals import make_parts as make_proposals
 from gateway.app.console_samples import run_sample
 from gateway.app.console_tools import ConsoleTools
 from gateway.app.gateway_parts import GatewayParts
@@ -42,7 +42,7 @@ from gateway.console.pages.policies import (
 )
 from gateway.console.pages.policy_drafts import AppliedDraft, DraftPages, DraftTarget, PolicySourceState
 from gateway.console.pages.table_access import JudgedSelect, TableAccessPages
-from gateway.console.routes import Conflict, ConsolePart, Viewer
+from gateway.console.routes import ConsoleConflict, ConsolePart, Viewer
 from gateway.database.pack_versions import list_pack_versions, load_pack_texts
 from gateway.database.policy_drafts import PolicyDraft
 from gateway.database.policy_use import PolicyUse, load_policy_use
@@ -90,7 +90,7 @@ def list_parts(parts: GatewayParts, tools: ConsoleTools) -> list[ConsolePart]:
         access_pages.part(access),
         policy_pages.part(pages),
         draft_pages.part(drafts),
-        make_proposals(parts, tools),
+        *make_proposals(parts, tools),
     ]
 
 
@@ -423,7 +423,7 @@ class _Composition:
         try:
             made = await change_policies(admin.store, admin.access, viewer.principal, work, {})
         except StaleVersion:
-            raise Conflict("the policy was changed meanwhile: look at the difference again") from None
+            raise ConsoleConflict("the policy was changed meanwhile: look at the difference again") from None
         except RangerError as error:
             if error.status == 403:
                 raise NotFound("this is not for you to put in force") from None

@@ -13,15 +13,10 @@ from gateway.app.console_tools import ConsoleTools
 from gateway.app.gateway_parts import GatewayParts
 from gateway.app.recommending import edit_pack
 from gateway.app.rule_files import is_json, read_texts, rule_paths
-from gateway.console.pages.proposals import (
-    ListedCatalog,
-    ProposalPages,
-    ScheduledJob,
-    ShownRecommendation,
-    build_recommendation,
-    part,
-)
-from gateway.console.routes import Conflict, ConsolePart
+from gateway.console.pages import inventory, proposals
+from gateway.console.pages.inventory import InventoryPages, ListedCatalog, ScheduledJob
+from gateway.console.pages.proposals import ProposalPages, ShownRecommendation, build_recommendation
+from gateway.console.routes import ConsoleConflict, ConsolePart
 from gateway.errors import Faults
 from gateway.files.store import list_datasets
 from gateway.jobs.recommending.storing import (
@@ -34,7 +29,7 @@ from gateway.jobs.recommending.storing import (
 )
 
 
-def make_part(parts: GatewayParts, tools: ConsoleTools) -> ConsolePart:
+def make_parts(parts: GatewayParts, tools: ConsoleTools) -> list[ConsolePart]:
     """Return the pages with what they need."""
 
     async def datasets(after: tuple[str, str], limit: int) -> Sequence[Mapping[str, Any]]:
@@ -55,8 +50,10 @@ def make_part(parts: GatewayParts, tools: ConsoleTools) -> ConsolePart:
             for name, when in parts.settings.jobs.schedule.items()
         ]
 
-    recommendations = _Recommendations(parts, tools)
-    return part(ProposalPages(tools.pool.acquire, recommendations, datasets, catalogs, scheduled))
+    return [
+        proposals.part(ProposalPages(tools.pool.acquire, _Recommendations(parts, tools))),
+        inventory.part(InventoryPages(tools.pool.acquire, datasets, catalogs, scheduled)),
+    ]
 
 
 def _source_of(name: str, configured: set[str], parts: GatewayParts) -> str:
@@ -113,14 +110,14 @@ class _Recommendations:
         )
 
     async def apply(self, number: int, pack: str, by: str) -> None:
-        """Write a recommendation to its pack. Raises Faults, NotFound, Conflict."""
+        """Write a recommendation to its pack. Raises Faults, NotFound, ConsoleConflict."""
         one = await self._load(number)
         packs = await asyncio.to_thread(self._list_packs)
         chosen = pack or self._find_pack(one, packs)
         if chosen not in packs:
             raise NotFound("there is no such pack in `policies.paths`")
         if one["state"] != PROPOSED:
-            raise Conflict(f"the recommendation was {one['state']} by {one['decided_by']}")
+            raise ConsoleConflict(f"the recommendation was {one['state']} by {one['decided_by']}")
         made = await asyncio.to_thread(
             edit_pack, self._parts.settings, Path(chosen), one["edits"], one["cases"]
         )

@@ -14,7 +14,7 @@ from gateway.policy.directory import somebody
 from gateway.policy.engine import Engine, engine_for
 from gateway.policy.table_report import SELECT
 
-Extent = Literal["all", "some", "none"]
+_Extent = Literal["all", "some", "none"]
 """Of a table `all` says that it may be read, be it without columns that are denied by themselves."""
 
 
@@ -22,7 +22,7 @@ Extent = Literal["all", "some", "none"]
 class MatrixCell:
     """What one may do with one resource."""
 
-    extent: Extent
+    extent: _Extent
     """`some`: not the resource as a whole, but something in it, by this access or another."""
     policy: str
     """Name of the policy that settled it; empty where none did."""
@@ -77,7 +77,7 @@ def build_matrix(
 
 def _build_cell(engine: Engine, request: AccessRequest) -> MatrixCell:
     decision = engine.decide(replace(request, ignore_descendant_deny=False))
-    extent: Extent = "all" if decision.allowed else "none"
+    extent: _Extent = "all" if decision.allowed else "none"
     if not decision.allowed:
         below = engine.decide(replace(request, scope=Scope.SELF_OR_DESCENDANTS))
         # What lies in zones of its own is asked of them, and of nobody for what it lies in.

@@ -33,7 +33,7 @@ MAX_REPORTED_COLUMNS = 1_000
 MAX_REPORTED_POLICIES = 200
 MAX_SETTLED = 20
 ROWS = "rows"
-Sight = Literal["shown", "masked", "denied"]
+_Sight = Literal["shown", "masked", "denied"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +53,7 @@ class ReportedColumn:
 
     name: str
     type: str
-    sight: Sight
+    sight: _Sight
     access: SettledBy
     """Why it may be selected, or may not."""
     mask: str = ""

@@ -20,7 +20,7 @@ from gateway.session.service import Opened
 from gateway.wire import calls
 from gateway.wire.messages import encode_reply
 from gateway.wire.rows import ColumnSpec, encode_rows, table_schema
-from gateway.wire.tcli import TProtocolVersion, TTypeId
+from gateway.wire.tcli import TProtocolVersion, TStatus, TTypeId
 
 ROOT = Viewer(principal=Principal(user="root", id="7"), address="10.0.0.1")
 BOB = Principal(user="bob")
@@ -60,7 +60,7 @@ class FakeSessions:
             return Batch(0, rows, None, TProtocolVersion.V10)
         types = [column.type for column in COLUMNS]
         results = encode_rows(rows, types, TProtocolVersion.V10)
-        status = calls.TStatus(statusCode=0)
+        status = TStatus(statusCode=0)
         reply = encode_reply(
             "FetchResults", 1, calls.TFetchResultsResp(status=status, hasMoreRows=False, results=results)
         )

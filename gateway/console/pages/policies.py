@@ -17,7 +17,7 @@ from gateway.console.routes import (
     ConsolePage,
     ConsolePart,
     ConsoleRoute,
-    Cursor,
+    PagedParameters,
     Recorded,
     Viewer,
     Who,
@@ -72,7 +72,7 @@ TypeName = Literal["", "access", "mask", "filter"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PolicyListQuestion(Cursor):
+class PolicyListQuestion(PagedParameters):
     q: str = parameter("A part of the name or the description.", "", most=200)
     service: str = parameter("Of this service.", "")
     zone: str = parameter("Of this security zone; `(none)`: of none.", "")

@@ -15,13 +15,13 @@ from urllib.parse import urlencode
 from gateway.admin.requests import BadRequest, NotFound
 from gateway.console.pages.table_access import OtherPolicySet
 from gateway.console.routes import (
-    Conflict,
+    ConsoleConflict,
     ConsoleForm,
     ConsolePage,
     ConsolePart,
     ConsoleRoute,
-    Cursor,
     NoParameters,
+    PagedParameters,
     Recorded,
     Viewer,
     Who,
@@ -32,28 +32,22 @@ from gateway.console.routes import (
 from gateway.database.policy_drafts import PolicyDraft, delete_draft, list_drafts, load_draft, save_draft
 from gateway.errors import Faults
 from gateway.model.audit import AuditEvent
-from gateway.model.policy import Policy, PolicySet
-from gateway.policy.describing import PolicyLabel, label_of
-from gateway.policy.diff_reports import DiffReport, diff, diff_recorded
-from gateway.policy.diffing import Comparison, Group, group_changes
-from gateway.policy.directory import key_of_policy
-from gateway.policy.list_deltas import list_delta
+from gateway.model.policy import PolicySet
+from gateway.policy.diff_reports import diff_recorded
+from gateway.policy.page_comparison import PolicyComparison, build_comparison, compare_policies
 
 MAX_TEXT = 1_000_000
 """Characters of a draft."""
-MAX_ASKED = 20_000
-"""Questions that two sets of policies are asked; some seconds."""
 MAX_EVENTS = 5_000
 """Statements of the record that a draft is tried on."""
-MAX_GROUPS = 200
-MAX_NAMED = 20
+MAX_WARNINGS = 200
 RECORDED_DAYS = 7
 _NO_DRAFT = "there is no such draft, or it is not yours"
 _OWN = "One's own drafts alone; administrators see everybody's."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DraftListQuestion(Cursor):
+class DraftListQuestion(PagedParameters):
     """Which drafts."""
 
 
@@ -93,44 +87,6 @@ class DraftKey:
 class CheckQuestion:
     draft: int = parameter("The draft's number.", most=10**15)
     impact: bool = parameter("Try it on the statements of the last week, too; for auditors.", default=False)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChangedPolicy:
-    """A policy that one side has and the other has not, or not so."""
-
-    change: Literal["added", "removed", "changed"]
-    policy: PolicyLabel
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChangedAnswers:
-    """Answers that change alike: for these people, on these resources."""
-
-    kind: str
-    """`gained`, `lost`, `mask` or `filter`."""
-    people: tuple[str, ...]
-    more_people: int
-    accesses: tuple[str, ...]
-    resources: tuple[str, ...]
-    more_resources: int
-    before: str
-    after: str
-    by: str
-    """The policy behind it."""
-    count: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PolicyComparison:
-    """Two sets of policies, compared."""
-
-    policies: tuple[ChangedPolicy, ...]
-    answers: tuple[ChangedAnswers, ...]
-    asked: int
-    cut: bool
-    """Whether there may be more."""
-    notes: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -177,7 +133,7 @@ class ListedVersion:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class VersionListQuestion(Cursor):
+class VersionListQuestion(PagedParameters):
     """Which versions."""
 
 
@@ -243,7 +199,7 @@ class DraftPolicies(Protocol):
 
 LoadRecorded = Callable[[datetime, int], Awaitable[Sequence[AuditEvent]]]
 """Since when, and how many at most → the newest decided statements."""
-Connect = Callable[[], AbstractAsyncContextManager[Any]]
+_Connect = Callable[[], AbstractAsyncContextManager[Any]]
 
 
 class DraftPages:
@@ -251,7 +207,7 @@ class DraftPages:
 
     def __init__(
         self,
-        connect: Connect,
+        connect: _Connect,
         policies: DraftPolicies,
         recorded: LoadRecorded,
         *,
@@ -293,7 +249,11 @@ class DraftPages:
                 text=asked.text.replace("\r\n", "\n"),
             )
         if saved is None:
-            raise NotFound(_NO_DRAFT) if asked.draft else Conflict("you have too many drafts: delete some")
+            raise (
+                NotFound(_NO_DRAFT)
+                if asked.draft
+                else ConsoleConflict("you have too many drafts: delete some")
+            )
         return saved
 
     async def delete_draft(self, viewer: Viewer, asked: DraftKey) -> DeletedDraft:
@@ -350,7 +310,7 @@ class DraftPages:
                 since = datetime.fromisoformat(events[-1].time)
             checked = replace(
                 checked,
-                impact=_comparison_of((), report.groups, report.asked, cut=False, notes=report.notes),
+                impact=build_comparison((), report.groups, report.asked, cut=False, notes=report.notes),
                 impact_since=since,
                 impact_events=len(events),
             )
@@ -397,7 +357,7 @@ class DraftPages:
     async def list_sources(self, viewer: Viewer, asked: NoParameters) -> PolicySources:
         return PolicySources(
             items=tuple(await self._policies.list_sources()),
-            warnings=self._policies.current.warnings[:MAX_GROUPS],
+            warnings=self._policies.current.warnings[:MAX_WARNINGS],
         )
 
     async def _compare(self, old: PolicySet, new: PolicySet) -> PolicyComparison:
@@ -413,89 +373,6 @@ SELECT * FROM (
   (SELECT time, 'policy', action || ' ' || service || ': ' || name, who FROM sluice.ranger_history
    WHERE kind = 'policy' AND time < $1 ORDER BY time DESC LIMIT $2)
 ) AS versions ORDER BY time DESC LIMIT $2"""
-
-
-class _Enough(Exception):
-    """More has been asked than a page waits for."""
-
-
-def compare_policies(old: PolicySet, new: PolicySet) -> PolicyComparison:
-    """Return which policies and which answers differ, as far as `MAX_ASKED` questions find them."""
-    changed = tuple(_list_changed(old, new))
-    if not changed and old is new:
-        return PolicyComparison(policies=(), answers=(), asked=0, cut=False, notes=())
-    state = Comparison()
-
-    def progress(now: Comparison) -> None:
-        nonlocal state
-        state = now
-        if now.asked > MAX_ASKED:
-            raise _Enough
-
-    try:
-        report: DiffReport = diff(old, new, progress=progress)
-    except _Enough:
-        groups = group_changes(state.changes)
-        return _comparison_of(changed, groups, state.asked, cut=True)
-    return _comparison_of(changed, report.groups, report.asked, cut=False, notes=report.notes)
-
-
-def _list_changed(old: PolicySet, new: PolicySet) -> list[ChangedPolicy]:
-    gone: dict[tuple[str, str, str], Policy] = {}
-    came: dict[tuple[str, str, str], Policy] = {}
-    for name in dict.fromkeys((*old.services, *new.services)):
-        for lists in zip(_lists_of(old, name), _lists_of(new, name), strict=True):
-            change = list_delta(*lists)
-            gone |= {key_of_policy(policy): policy for policy in change.gone}
-            came |= {key_of_policy(policy): policy for policy in change.came}
-    found = [
-        ChangedPolicy(
-            change="changed" if key in gone and key in came else "added" if key in came else "removed",
-            policy=label_of(came.get(key) or gone[key]),
-        )
-        for key in sorted({**gone, **came})
-    ]
-    return found[:MAX_GROUPS]
-
-
-def _lists_of(policies: PolicySet, service: str) -> tuple[Sequence[Policy], Sequence[Policy]]:
-    found = policies.services.get(service)
-    if found is None:
-        return (), ()
-    return found.policies, found.tags.policies if found.tags is not None else ()
-
-
-def _comparison_of(
-    changed: tuple[ChangedPolicy, ...],
-    groups: Sequence[Group],
-    asked: int,
-    *,
-    cut: bool,
-    notes: Sequence[str] = (),
-) -> PolicyComparison:
-    return PolicyComparison(
-        policies=changed,
-        answers=tuple(map(_answers_of, groups[:MAX_GROUPS])),
-        asked=asked,
-        cut=cut or len(groups) > MAX_GROUPS,
-        notes=tuple(notes),
-    )
-
-
-def _answers_of(group: Group) -> ChangedAnswers:
-    before, after = group.cause.before, group.cause.after
-    return ChangedAnswers(
-        kind=group.cause.kind,
-        people=group.people[:MAX_NAMED],
-        more_people=max(0, len(group.people) - MAX_NAMED),
-        accesses=group.accesses,
-        resources=tuple(f"{level} {name}" for level, name in group.resources[:MAX_NAMED]),
-        more_resources=max(0, len(group.resources) - MAX_NAMED),
-        before=before.says,
-        after=after.says,
-        by=after.policy.name or before.policy.name,
-        count=group.count,
-    )
 
 
 def _patch(before: str, draft: PolicyDraft) -> str:

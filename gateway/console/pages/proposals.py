@@ -1,4 +1,4 @@
-"""Proposals of tags and recommendations to decide, files that became tables, catalogs, and runs of jobs."""
+"""Proposals of tags and recommendations of changes to packs: listed, shown and decided."""
 
 from __future__ import annotations
 
@@ -15,8 +15,7 @@ from gateway.console.routes import (
     ConsolePage,
     ConsolePart,
     ConsoleRoute,
-    Cursor,
-    NoParameters,
+    PagedParameters,
     Recorded,
     Viewer,
     Who,
@@ -41,7 +40,7 @@ RecommendationState = Literal["proposed", "rejected", "applied"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ProposalListQuestion(Cursor):
+class ProposalListQuestion(PagedParameters):
     state: ProposalState = parameter("Only in this state; empty: in any.", "proposed")
     tag: str = parameter("Only of this tag.", "")
     name: str = parameter("Only of this column or table, dotted and from its end.", "")
@@ -117,7 +116,7 @@ class DecideProposals:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RecommendationQuestion(Cursor):
+class RecommendationQuestion(PagedParameters):
     state: RecommendationState = parameter("In this state.", "proposed")
     kind: str = parameter("Of this kind only.", "", most=100)
 
@@ -170,80 +169,6 @@ class DecidedRecommendation:
     state: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DatasetQuestion(Cursor):
-    """Which of them."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FileTable:
-    """Files that became a table."""
-
-    source: str
-    path: str
-    table: str
-    format: str
-    files: int
-    bytes: int
-    promoted_by: str
-    promoted_at: datetime
-    looked_at: datetime | None
-    finding: str
-    """What was found since that the table does not have."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FileTableList:
-    items: tuple[FileTable, ...]
-    next: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ListedCatalog:
-    name: str
-    service: str
-    """Whose policies speak for it."""
-    source: str
-    """Where the gateway knows it from."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CatalogList:
-    items: tuple[ListedCatalog, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JobRunQuestion(Cursor):
-    job: str = parameter("Only runs of this job.", "", most=100)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JobRun:
-    id: int
-    job: str
-    state: str
-    runner: str
-    started_at: datetime
-    ended_at: datetime | None
-    seconds: float | None
-    rows_in: int
-    rows_out: int
-    error: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ScheduledJob:
-    name: str
-    schedule: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JobRunList:
-    items: tuple[JobRun, ...]
-    next: str
-    scheduled: tuple[ScheduledJob, ...]
-
-
 class Recommendations(Protocol):
     """What of packs is recommended, shown and decided."""
 
@@ -255,8 +180,7 @@ class Recommendations(Protocol):
     async def reject(self, number: int, by: str) -> None: ...
 
 
-ListDatasets = Callable[[tuple[str, str], int], Awaitable[Sequence[Mapping[str, Any]]]]
-Connect = Callable[[], AbstractAsyncContextManager[Any]]
+_Connect = Callable[[], AbstractAsyncContextManager[Any]]
 
 
 class ProposalPages:
@@ -264,17 +188,11 @@ class ProposalPages:
 
     def __init__(
         self,
-        connect: Connect,
+        connect: _Connect,
         recommendations: Recommendations,
-        datasets: ListDatasets,
-        catalogs: Callable[[], Sequence[ListedCatalog]],
-        scheduled: Callable[[], Sequence[ScheduledJob]],
     ) -> None:
         self._connect = connect
         self._recommendations = recommendations
-        self._datasets = datasets
-        self._catalogs = catalogs
-        self._scheduled = scheduled
 
     # -- tags ------------------------------------------------------------------------------------------------
 
@@ -341,53 +259,6 @@ class ProposalPages:
     async def reject_recommendation(self, viewer: Viewer, asked: RecommendationKey) -> DecidedRecommendation:
         await self._recommendations.reject(asked.recommendation, viewer.user)
         return DecidedRecommendation(recommendation=asked.recommendation, state="rejected")
-
-    # -- what there is ---------------------------------------------------------------------------------------
-
-    async def list_datasets(self, viewer: Viewer, asked: DatasetQuestion) -> FileTableList:
-        limit = max(1, asked.limit)
-        after = decode_cursor(asked.after, str, str) if asked.after else ("", "")
-        found = await self._datasets((after[0], after[1]), limit + 1)
-        items = tuple(
-            FileTable(
-                source=row["source"],
-                path=row["path"],
-                table=f"{row['database']}.{row['table_name']}",
-                format=row["format"],
-                files=row["files"],
-                bytes=row["bytes"],
-                promoted_by=row["promoted_by"],
-                promoted_at=row["promoted_at"],
-                looked_at=row["looked_at"],
-                finding=row["finding"],
-            )
-            for row in found[:limit]
-        )
-        return FileTableList(
-            items=items, next=encode_cursor(items[-1].source, items[-1].path) if len(found) > limit else ""
-        )
-
-    async def list_catalogs(self, viewer: Viewer, asked: NoParameters) -> CatalogList:
-        return CatalogList(items=tuple(self._catalogs()))
-
-    async def list_job_runs(self, viewer: Viewer, asked: JobRunQuestion) -> JobRunList:
-        limit = max(1, asked.limit)
-        before = decode_cursor(asked.after, int)[0] if asked.after else None
-        async with self._connect() as connection:
-            rows = await connection.fetch(
-                "SELECT id, job, state, runner, started_at, ended_at, seconds, rows_in, rows_out, error"
-                " FROM sluice.job_run WHERE ($1 = '' OR job = $1) AND ($2::bigint IS NULL OR id < $2)"
-                " ORDER BY id DESC LIMIT $3",
-                asked.job,
-                before,
-                limit + 1,
-            )
-        items = tuple(JobRun(**dict(row)) for row in rows[:limit])
-        return JobRunList(
-            items=items,
-            next=encode_cursor(items[-1].id) if len(rows) > limit else "",
-            scheduled=tuple(self._scheduled()),
-        )
 
 
 def build_recommendation(found: Mapping[str, Any]) -> Recommendation:
@@ -559,30 +430,6 @@ def part(pages: ProposalPages) -> ConsolePart:
         DecidedRecommendation,
         {"recommendation": "1"},
     )
-    datasets = look(
-        "list_datasets",
-        "/datasets",
-        "Files that became tables when they were first named.",
-        pages.list_datasets,
-        DatasetQuestion,
-        FileTableList,
-    )
-    catalogs = look(
-        "list_catalogs",
-        "/catalogs",
-        "Catalogs, and whose policies speak for them.",
-        pages.list_catalogs,
-        NoParameters,
-        CatalogList,
-    )
-    jobs = look(
-        "list_job_runs",
-        "/job-runs",
-        "Runs of jobs on Spark, the newest first.",
-        pages.list_job_runs,
-        JobRunQuestion,
-        JobRunList,
-    )
     return ConsolePart(
         routes=(
             listed,
@@ -592,9 +439,6 @@ def part(pages: ProposalPages) -> ConsolePart:
             recommendation,
             applied,
             rejected,
-            datasets,
-            catalogs,
-            jobs,
         ),
         pages=(
             ConsolePage(
@@ -623,11 +467,6 @@ def part(pages: ProposalPages) -> ConsolePart:
                 template="recommendation.html",
                 title="Recommendation",
             ),
-            ConsolePage(
-                route=datasets, path="/datasets", template="datasets.html", title="Files that became tables"
-            ),
-            ConsolePage(route=catalogs, path="/catalogs", template="catalogs.html", title="Catalogs"),
-            ConsolePage(route=jobs, path="/job-runs", template="job_runs.html", title="Jobs"),
         ),
         forms=(
             ConsoleForm(route=decided, path="/tag-proposals", then=lambda *_: "/tag-proposals"),

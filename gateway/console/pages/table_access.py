@@ -119,7 +119,7 @@ class OtherPolicySet(Protocol):
     def notes(self) -> tuple[str, ...]: ...
 
 
-class Policies(Protocol):
+class PolicyStates(Protocol):
     """The policies in force, of other times and of drafts."""
 
     @property
@@ -130,7 +130,7 @@ class Policies(Protocol):
 
 
 FindPerson = Callable[[str], Awaitable[Principal | None]]
-LookUp = Callable[[TableName], Awaitable[Table | None]]
+FindTable = Callable[[TableName], Awaitable[Table | None]]
 JudgeUnder = Callable[[PolicySet, Principal, str, AccessContext], Awaitable[JudgedSelect]]
 """Policies, user, text and circumstances → the verdict; nothing runs and nothing is recorded."""
 MayActAs = Callable[[Viewer, str], Awaitable[Principal | None]]
@@ -147,9 +147,9 @@ class TableAccessPages:
 
     def __init__(
         self,
-        policies: Policies,
+        policies: PolicyStates,
         find_person: FindPerson,
-        look_up: LookUp,
+        look_up: FindTable,
         judge: JudgeUnder,
         *,
         first_catalog: str,

@@ -23,13 +23,14 @@ from gateway.console.pages.policy_drafts import (
     PolicySourceState,
     SaveDraft,
     VersionListQuestion,
-    compare_policies,
 )
 from gateway.console.routes import NoParameters, Viewer
 from gateway.database.policy_drafts import PolicyDraft
 from gateway.model.audit import AuditEvent
 from gateway.model.policy import PolicySet
+from gateway.policy import page_comparison
 from gateway.policy.packs import load_packs
+from gateway.policy.page_comparison import compare_policies
 from tests.console.pages.viewers import ADMIN, AS_ANN, AS_LEA, AUDITOR, STRANGER
 from tests.policy.offices import PACK, offices
 from tests.policy.scenarios import definitions
@@ -280,7 +281,7 @@ async def test_versions_are_listed_and_compared(world: World) -> None:
 
 
 def test_a_comparison_ends_when_it_is_enough_for_a_page(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(policy_drafts, "MAX_ASKED", 0)
+    monkeypatch.setattr(page_comparison, "MAX_ASKED", 0)
     found = compare_policies(offices(), load(PACK.replace("MASK_HASH", "MASK_NULL")))
     assert found.cut
     assert [one.kind for one in found.answers] == ["mask"]
