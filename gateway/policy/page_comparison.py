@@ -1,4 +1,4 @@
-"""Two sets of policies compared for a page: which policies and which answers differ, as far as seconds tell."""
+"""Two sets of policies compared for a page: which policies and which answers differ, as far as is cheap."""
 
 from __future__ import annotations
 

@@ -81,8 +81,9 @@ async def pages(pool: LazyPool) -> ProposalPages:
     async with pool.acquire() as connection:
         for n in range(5):
             await connection.execute(
-                "INSERT INTO sluice.tag_proposal (catalog, database, table_name, column_name, tag, attributes,"
-                " state, asks, origins) VALUES ('c', 'sales', 'copy', $1, 'PII', '[{}]', 'proposed', false, $2)",
+                "INSERT INTO sluice.tag_proposal"
+                " (catalog, database, table_name, column_name, tag, attributes, state, asks, origins)"
+                " VALUES ('c', 'sales', 'copy', $1, 'PII', '[{}]', 'proposed', false, $2)",
                 f"c{n}",
                 '[{"column": "c.sales.customer.email", "attributes": [{}], "identical": true,'
                 ' "way": [{"column": "c.sales.copy.c0", "flow": "IDENTITY", "statement": "s"}]}]',
