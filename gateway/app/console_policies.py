@@ -29,7 +29,7 @@ from gateway.app.past_policies import OtherPolicies, PolicyVersions, is_own_serv
 from gateway.app.policy_diff import load_recorded
 from gateway.app.policy_texts import SparkTexts
 from gateway.app.ranger_admin import RangerAdmin
-from gateway.app.rule_files import RuleFiles
+from gateway.app.rule_files import FILES, RuleFiles
 from gateway.console.pages import policies as policy_pages
 from gateway.console.pages import policy_drafts as draft_pages
 from gateway.console.pages import table_access as access_pages
@@ -440,7 +440,9 @@ class _Composition:
         found = []
         for one in self._parts.rules.sources():
             entry = told.get(one.name)
-            if entry is None:
+            if entry is None and one.name != FILES:
+                change_at = "on the page of proposals"
+            elif entry is None:
                 change_at = ", ".join(map(str, self._parts.settings.policies.paths))
             elif await self._is_own(one.name):
                 change_at = "here, or by the Ranger-compatible API"

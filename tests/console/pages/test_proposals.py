@@ -179,8 +179,8 @@ async def test_what_there_is_goes_page_by_page(pool: LazyPool) -> None:
 
 def test_only_administrators_decide() -> None:
     made = [
-        *proposals.part(ProposalPages(lambda: pytest.fail(), FakeRecommendations())).routes,
-        *inventory.part(InventoryPages(lambda: pytest.fail(), None, list, list)).routes,  # type: ignore[arg-type]
+        *proposals.part(ProposalPages(lambda: pytest.fail("nothing is asked"), FakeRecommendations())).routes,
+        *inventory.part(InventoryPages(lambda: pytest.fail("nothing is asked"), None, list, list)).routes,  # type: ignore[arg-type]
     ]
     assert {route.who for route in made if route.changes} == {Who.ADMINISTRATOR}
     assert {route.who for route in made if not route.changes} == {Who.AUDITOR}
