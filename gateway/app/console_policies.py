@@ -85,6 +85,7 @@ def list_parts(parts: GatewayParts, tools: ConsoleTools) -> list[ConsolePart]:
         composed.load_use,
         composed.load_details,
         principals=lambda: parts.identities.principals,
+        first_catalog=parts.dependencies.first_context.catalog,
     )
     return [
         access_pages.part(access),
@@ -98,6 +99,10 @@ def keep_history(parts: GatewayParts, tools: ConsoleTools) -> Coroutine[Any, Any
     """Return what keeps the texts of packs, for as long as the gateway serves."""
     every_s = parts.settings.policies.reload_s
     return keep_pack_history(tools.pool, parts.ledger.gateway, lambda: parts.rules.texts, every_s)
+
+
+class _TakenBack(Exception):
+    """A change that was only tried: nothing of it stays."""
 
 
 class _Composition:
@@ -404,24 +409,24 @@ class _Composition:
                     return False
         return True
 
+    async def check_write(self, viewer: Viewer, draft: PolicyDraft) -> Sequence[str]:
+        """Return what the Ranger-compatible API would say against a draft: it is stored and taken back."""
+        try:
+            await self._write(viewer, draft, keep=False)
+        except _TakenBack:
+            return ()
+        except RangerError as error:
+            return (error.message,)
+        except StaleVersion:
+            return ("the policy was changed since: the draft is of an older version",)
+        return ()
+
     async def apply(self, viewer: Viewer, draft: PolicyDraft) -> AppliedDraft:
         """Put a draft of a policy in force. Raises BadRequest, Conflict, NotFound."""
-        admin = self._admin
-        if admin is None or draft.kind != "policy":
+        if self._admin is None or draft.kind != "policy":
             raise BadRequest("this draft is put in force where its pack is kept")
-        body = parse_object(POLICY, {**_read_policy(draft), "service": draft.target})
-
-        async def work(writing: Any, access: Any) -> Mapping[str, Any]:
-            stored = await writing.get(ObjectKind.POLICY, body["id"]) if body.get("id") else None
-            if stored is None:
-                new = {key: value for key, value in body.items() if key not in ("id", "guid", "version")}
-                return await create_policy(writing, access, viewer.principal, new)
-            if stored["service"] != draft.target:
-                raise NotFound("there is no such policy in this service")
-            return await update_policy(writing, access, viewer.principal, stored, body)
-
         try:
-            made = await change_policies(admin.store, admin.access, viewer.principal, work, {})
+            made = await self._write(viewer, draft, keep=True)
         except StaleVersion:
             raise ConsoleConflict("the policy was changed meanwhile: look at the difference again") from None
         except RangerError as error:
@@ -434,6 +439,29 @@ class _Composition:
             name=made["name"],
             version=made["version"],
         )
+
+    async def _write(self, viewer: Viewer, draft: PolicyDraft, *, keep: bool) -> Mapping[str, Any]:
+        """Store a draft by the rights of the API. Raises RangerError, StaleVersion, NotFound, and _TakenBack
+        where it is not to be kept."""
+        admin = self._admin
+        if admin is None:
+            raise NotFound("no policies are kept here")
+        body = parse_object(POLICY, {**_read_policy(draft), "service": draft.target})
+
+        async def work(writing: Any, access: Any) -> Mapping[str, Any]:
+            stored = await writing.get(ObjectKind.POLICY, body["id"]) if body.get("id") else None
+            if stored is None:
+                new = {key: value for key, value in body.items() if key not in ("id", "guid", "version")}
+                made = await create_policy(writing, access, viewer.principal, new)
+            elif stored["service"] != draft.target:
+                raise NotFound("there is no such policy in this service")
+            else:
+                made = await update_policy(writing, access, viewer.principal, stored, body)
+            if not (keep or access.unread):
+                raise _TakenBack
+            return made
+
+        return await change_policies(admin.store, admin.access, viewer.principal, work, {})
 
     async def list_sources(self) -> Sequence[PolicySourceState]:
         told = {entry.service: entry for entry in self._parts.settings.policies.ranger}

@@ -13,6 +13,7 @@ from gateway.model.policy import (
     Policy,
     PolicyItem,
     PolicyType,
+    ResourceDef,
     ResourceSet,
     ResourceValues,
 )
@@ -114,8 +115,11 @@ def kind_of_policy(policy: Policy) -> str:
     return _KINDS[policy.type]
 
 
-def describe_policy(policy: Policy, subject: Subject | None = None) -> DescribedPolicy:
-    """Return a policy for people; with a subject only what it says of them, and nobody else's name."""
+def describe_policy(
+    policy: Policy, subject: Subject | None = None, levels: Sequence[ResourceDef] = ()
+) -> DescribedPolicy:
+    """Return a policy for people; with a subject only what it says of them, and nobody else's name. `levels`
+    are those of its service, from the root down."""
     items = list(_describe_items(policy, subject))
     return DescribedPolicy(
         label=label_of(policy),
@@ -125,7 +129,8 @@ def describe_policy(policy: Policy, subject: Subject | None = None) -> Described
         override=policy.priority > 0,
         deny_all_else=policy.deny_all_else,
         resources=tuple(
-            _describe_resources(resources) for resources in (policy.resources, *policy.additional_resources)
+            _describe_resources(resources, levels)
+            for resources in (policy.resources, *policy.additional_resources)
         ),
         items=tuple(items),
         hidden_items=len(policy.items) - len(items),
@@ -187,8 +192,24 @@ def _describe_item(kind: str, place: int, item: PolicyItem, subject: Subject | N
     )
 
 
-def _describe_resources(resources: ResourceSet) -> tuple[DescribedLevel, ...]:
-    return tuple(_describe_level(level, values) for level, values in resources.items())
+def describe_on_one_line(policy: Policy, levels: Sequence[ResourceDef], most: int = 300) -> str:
+    """Return a policy's resources, cut to so many characters."""
+    told = []
+    for resources in (policy.resources, *policy.additional_resources)[:3]:
+        parts = []
+        for one in _describe_resources(resources, levels):
+            some = ", ".join(one.values[:3]) + (", …" if len(one.values) > 3 or one.more else "")
+            parts.append(f"{one.level} {'not ' if one.excludes else ''}{some}")
+        told.append("; ".join(parts))
+    text = " or ".join(told) + (" or …" if len(policy.additional_resources) > 2 else "")
+    return text if len(text) <= most else text[: most - 1] + "…"
+
+
+def _describe_resources(resources: ResourceSet, levels: Sequence[ResourceDef]) -> tuple[DescribedLevel, ...]:
+    # A database's JSON does not keep their order.
+    places = {level.name: level.level for level in levels}
+    named = sorted(resources, key=lambda name: places.get(name, 0))
+    return tuple(_describe_level(name, resources[name]) for name in named)
 
 
 def _describe_level(level: str, values: ResourceValues) -> DescribedLevel:

@@ -168,6 +168,10 @@ class PolicyDirectory:
     def __len__(self) -> int:
         return len(self._policies)
 
+    def list_levels(self, service: str) -> tuple[ResourceDef, ...]:
+        """Return the levels of a service, or of a tag service."""
+        return self._services[service][0]
+
     def find(self, key: PolicyKey) -> Policy | None:
         return self._policies.get(key)
 

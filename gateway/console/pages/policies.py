@@ -26,7 +26,7 @@ from gateway.console.routes import (
     parameter,
 )
 from gateway.database.policy_use import PolicyUse
-from gateway.model.catalog import Column, TableName
+from gateway.model.catalog import quote, split_name
 from gateway.model.context import AccessContext
 from gateway.model.policy import Policy, PolicySet, PolicyType
 from gateway.model.principal import Principal
@@ -35,6 +35,7 @@ from gateway.policy.covering import administers
 from gateway.policy.describing import (
     DescribedPolicy,
     PolicyLabel,
+    describe_on_one_line,
     describe_policy,
     kind_of_policy,
     label_of,
@@ -50,6 +51,7 @@ from gateway.policy.directory import (
     principals_named,
 )
 from gateway.policy.engine import engine_for
+from gateway.policy.matching import fold
 from gateway.policy.matrix import MatrixRow, build_matrix
 from gateway.policy.resource_names import NotAResource, resource_of_service, service_of
 from gateway.policy.subjects import Subject
@@ -230,7 +232,6 @@ class PolicyDetails:
 LoadUse = Callable[[Sequence[str]], Awaitable[PolicyUse]]
 LoadDetails = Callable[[Viewer, Policy, bool], Awaitable[PolicyDetails]]
 """Viewer, policy and whether they see all of it → what is known of it."""
-ColumnsOf = Callable[[TableName], Awaitable[Sequence[Column]]]
 
 
 class PolicyPages:
@@ -243,14 +244,14 @@ class PolicyPages:
         load_details: LoadDetails,
         *,
         principals: Callable[[], Mapping[str, Principal]] = dict,
-        columns_of: ColumnsOf | None = None,
+        first_catalog: str = "spark_catalog",
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         self._policies = policies
         self._load_use = load_use
         self._load_details = load_details
         self._principals = principals
-        self._columns_of = columns_of
+        self._first_catalog = first_catalog
         self._now = now
         self._last: PolicySet | None = None
         self._making = asyncio.Lock()
@@ -297,7 +298,7 @@ class PolicyPages:
                     policy=label_of(policy),
                     kind=kind_of_policy(policy),
                     enabled=policy.enabled,
-                    on=_on_one_line(policy),
+                    on=describe_on_one_line(policy, directory.list_levels(policy.service)),
                     tag=tags.get(key_of_policy(policy), ""),
                     last_used=use.last.get(policy.name),
                 )
@@ -316,6 +317,9 @@ class PolicyPages:
     def _find_about(
         self, policies: PolicySet, about: str, sight: _Sight, tags: dict[tuple[str, str, str], str]
     ) -> Sequence[Policy]:
+        first = split_name(about.strip())[:1]
+        if first and fold(first[0]) not in map(fold, policies.catalog_services) and ":" not in about:
+            about = f"{quote(self._first_catalog)}.{about.strip()}"
         try:
             service = policies.services[service_of(about, policies)]
             catalogs = [c for c, name in policies.catalog_services.items() if name == service.name]
@@ -355,7 +359,9 @@ class PolicyPages:
         details = await self._load_details(viewer, policy, whole)
         use = await self._load_use([policy.name])
         return ShownPolicy(
-            policy=describe_policy(policy, None if whole else sight.subject),
+            policy=describe_policy(
+                policy, None if whole else sight.subject, directory.list_levels(policy.service)
+            ),
             whole=whole,
             source=details.source,
             last_used=use.last.get(policy.name),
@@ -474,18 +480,6 @@ def _criteria(asked: PolicyListQuestion) -> PolicyCriteria:
         under=tuple(asked.under),
         text=asked.q,
     )
-
-
-def _on_one_line(policy: Policy) -> str:
-    told = []
-    for resources in (policy.resources, *policy.additional_resources)[:3]:
-        levels = []
-        for level, values in resources.items():
-            some = ", ".join(values.values[:3]) + (", …" if len(values.values) > 3 else "")
-            levels.append(f"{level} {'not ' if values.excludes else ''}{some}")
-        told.append("; ".join(levels))
-    text = " or ".join(told) + (" or …" if len(policy.additional_resources) > 2 else "")
-    return text if len(text) <= 300 else text[:299] + "…"
 
 
 def _children(nodes: Sequence[TreeNode]) -> tuple[TreeChild, ...]:

@@ -115,6 +115,9 @@ class FakePolicies:
     async def may_write(self, viewer: Viewer, draft: PolicyDraft) -> bool:
         return draft.kind == "policy" and viewer.user in self.writers
 
+    async def check_write(self, viewer: Viewer, draft: PolicyDraft) -> Sequence[str]:
+        return ("the same resources",) if "# twice" in draft.text else ()
+
     async def apply(self, viewer: Viewer, draft: PolicyDraft) -> AppliedDraft:
         self.applied.append(draft.text)
         return AppliedDraft(service="spark", zone="", name="n", version=2)
@@ -261,6 +264,14 @@ async def test_a_delegate_puts_theirs_in_force_without_seeing_the_record(world: 
     assert (await world.pages.apply_draft(AS_LEA, DraftKey(draft=draft.id))).version == 2
     assert world.policies.applied == [draft.text]
     assert not world.database.drafts
+
+
+async def test_what_the_api_says_against_a_draft_is_told_before(world: World) -> None:
+    draft = await world.save(AS_LEA, PACK + "# twice\n", "policy")
+    checked = await world.pages.check_draft(AS_LEA, CheckQuestion(draft=draft.id))
+    assert checked.faults == ("the same resources",)
+    assert not checked.may_apply
+    assert checked.comparison is not None
 
 
 async def test_versions_are_listed_and_compared(world: World) -> None:
