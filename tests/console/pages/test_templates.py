@@ -59,7 +59,12 @@ from gateway.console.pages.proposals import (
     TagProposalList,
     build_recommendation,
 )
-from gateway.console.pages.table_access import SampleKey, TableAccessQuestion, TableSample
+from gateway.console.pages.table_access import (
+    SampleKey,
+    TableAccessPages,
+    TableAccessQuestion,
+    TableSample,
+)
 from gateway.console.rendering import Renderer, StaticFiles
 from gateway.console.routes import NoParameters, Viewer
 from gateway.database.policy_drafts import PolicyDraft
@@ -125,7 +130,7 @@ async def test_pages_of_policies(viewer: Viewer) -> None:
 
 
 async def test_pages_of_table_access() -> None:
-    pages = access.TableAccessPages(
+    pages = TableAccessPages(
         access.FakePolicies(),
         access.find_person,
         access.look_up,
