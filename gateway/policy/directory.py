@@ -13,6 +13,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
+from typing import Literal
 
 from gateway.model.policy import Policy, PolicySet, PolicyType, ResourceDef, ResourceSet, ResourceValues
 from gateway.model.principal import Principal
@@ -29,6 +30,7 @@ MAX_LOOKED_AT = 5_000
 _MAX_PATHS = 64
 """A policy with more combinations of values than this is filed under fewer of its levels."""
 _EVERYBODY = ("group", PUBLIC)
+_LISTED = ("service", "zone", "tag")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,10 +105,14 @@ class PolicyDirectory:
                 for index in self._indexes_of(policy):
                     self._by.setdefault(index, []).append(key)
                     self._note_place(index, self._below)
+            self._named: dict[str, set[str]] = {
+                kind: {index[1] for index in self._by if index[0] == kind} for kind in _LISTED
+            }
 
     def _take_over(self, base: PolicyDirectory) -> None:
         """File what has changed since; lists of which nothing has are the other directory's."""
         self._policies, self._below, self._by = dict(base._policies), dict(base._below), dict(base._by)
+        self._named = {kind: set(names) for kind, names in base._named.items()}
         gone: dict[tuple[str, ...], set[PolicyKey]] = defaultdict(set)
         came: dict[tuple[str, ...], list[PolicyKey]] = defaultdict(list)
         for name, policies in self._lists.items():
@@ -127,6 +133,9 @@ class PolicyDirectory:
                 [*(key for key in self._by.get(index, ()) if key not in out), *came.get(index, ())]
             )
             self._note_place(index, new_places)
+            if index[0] in _LISTED:
+                names = self._named[index[0]]
+                (names.add if self._by[index] else names.discard)(index[1])
         for path, children in new_places.items():
             self._below[path] = self._below.get(path, set()) | children
 
@@ -281,9 +290,9 @@ class PolicyDirectory:
         """Return how many policies one index has, such as `zone`, `hr`."""
         return len(self._by.get(index, ()))
 
-    def list_names(self, kind: str) -> list[tuple[str, ...]]:
-        """Return what there is of a kind of index, in order: `zone`, `tag`, `service`, `who`."""
-        return sorted(index[1:] for index in self._by if index[0] == kind)
+    def list_names(self, kind: Literal["service", "zone", "tag"]) -> list[str]:
+        """Return the names of services, zones or tags that policies have, in order."""
+        return sorted(self._named[kind])
 
 
 def principals_named(policy: Policy) -> frozenset[tuple[str, str]]:

@@ -142,6 +142,7 @@ def test_a_change_shows_as_in_a_new_directory() -> None:
         assert walk(taken, criteria, 17) == walk(new, criteria, 17)
     for path in (("spark",), ("spark", "catalog", "c"), ("spark", "catalog", "c", "database", "d5")):
         assert taken.list_children(path, limit=1_000) == new.list_children(path, limit=1_000)
+    assert taken.list_names("service") == new.list_names("service") == ["spark"]
     # The older one is as it was.
     assert walk(base, PolicyCriteria(), 50) == [f"p{n:05}" for n in range(300)]
 
