@@ -35,6 +35,7 @@ from tests.readers import patient
 from tests.removals import (
     connection_limits,
     console,
+    console_policies,
     console_record,
     logins,
     operators,
@@ -58,6 +59,7 @@ REMOVALS = (
     *operators.REMOVALS,
     *console.REMOVALS,
     *sparks.REMOVALS,
+    *console_policies.REMOVALS,
     *console_record.REMOVALS,
 )
 NOTHING = {
