@@ -49,3 +49,17 @@ class CurrentPolicies:
 
     def authority(self, policies: PolicySet) -> Engine:
         return engine_for(policies)
+
+
+@dataclass(frozen=True, slots=True)
+class SupposedPolicies:
+    """Policies that are not in force, with those who may log in: see `session.ports.JudgingPolicies`."""
+
+    current: PolicySet
+    principals: Mapping[str, Principal]
+
+    def stale(self) -> str | None:
+        return None
+
+    def authority(self, policies: PolicySet) -> Engine:
+        return engine_for(policies)
