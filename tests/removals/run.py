@@ -35,6 +35,7 @@ from tests.readers import patient
 from tests.removals import (
     connection_limits,
     console,
+    console_policies,
     console_record,
     logins,
     operators,
@@ -59,6 +60,7 @@ REMOVALS = (
     *console.REMOVALS,
     *sparks.REMOVALS,
     *console_record.REMOVALS,
+    *console_policies.REMOVALS,
 )
 NOTHING = {
     f"nothing of {module}": f"gateway.{module}"
