@@ -422,20 +422,25 @@ def test_pyspark_comes_in_when_a_job_runs_and_not_before() -> None:
 
 
 OPTIONAL = {
-    "gateway.admin.ranger": {"app/console_record.py", "app/ranger_admin.py", "console/pages/requests.py"},
+    "gateway.admin.ranger": {
+        "app/console_policies.py", "app/console_record.py", "app/ranger_admin.py", "console/pages/requests.py",
+    },
     "gateway.admin.lineage": {"app/console_record.py", "app/lineage_admin.py"},
     "gateway.admin.open_sessions": {"app/administered_apis.py"},
     "gateway.admin.tag_proposals": {"app/administered_apis.py"},
     "gateway.app.embedded": {"app/gateway.py"},
     "gateway.app.jobs": {"app/gateway.py", "cli/audit_proof.py", "cli/jobs.py", "cli/replay.py"},
     "gateway.app.lineage_admin": {"app/console_record.py", "app/endpoints.py"},
-    "gateway.app.ranger_admin": {"app/console_record.py", "app/endpoints.py"},
+    "gateway.app.ranger_admin": {"app/console_policies.py", "app/console_record.py", "app/endpoints.py"},
     "gateway.app.tracing": {"app/gateway.py"},
     "gateway.app.administered_apis": {"app/endpoints.py"},
     "gateway.app.console": {"app/endpoints.py"},
-    "gateway.app.console_tools": {"app/console.py", "app/console_policies.py", "app/console_record.py"},
+    "gateway.app.console_tools": {
+        "app/console.py", "app/console_policies.py", "app/console_proposals.py", "app/console_record.py",
+    },
     "gateway.console": {
-        "app/console.py", "app/console_policies.py", "app/console_record.py", "app/console_tools.py",
+        "app/console.py", "app/console_policies.py", "app/console_proposals.py", "app/console_record.py",
+        "app/console_samples.py", "app/console_tools.py",
     },
     "gateway.backends.embedded_spark": {
         "app/connect.py", "app/embedded.py", "app/explaining.py", "app/gateway.py", "app/spark_classes.py",

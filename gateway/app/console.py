@@ -78,6 +78,7 @@ def make_console(
         recorder=parts.recorder,
         public_url=settings.public_url,
     )
+    parts.background.append(console_policies.keep_history(parts, tools))
     listener = parts.settings.listeners.admin
     secure = listener.tls is not None or settings.public_url.startswith("https:")
     login = ConsoleLogin(

@@ -47,7 +47,7 @@ class RangerAdmin:
         """Raises Faults when the service definitions of the rules cannot be read. `reader` reads the texts of
         policies before they are stored, `spark` is asked about them, and `authors` says what authors may
         select, who are found by their names in `principals`."""
-        self._store = make_store(policies, dsn)
+        self.store = make_store(policies, dsn)
         rights = rights_of(settings)
 
         async def read_text(question: TextQuestion, author: Principal) -> PolicyText:
@@ -78,14 +78,16 @@ class RangerAdmin:
 
         self.read_text: ReadText = read_text
         """Reads a text that somebody wants to store."""
+        self.access = Access(rights, read_text=read_text)
+        """Says who may change what."""
         self.api = RangerApi(
-            self._store,
-            Access(rights, read_text=read_text),
+            self.store,
+            self.access,
             partial(log_in_rest, authenticator, "ranger-rest"),
         )
 
     async def close(self) -> None:
-        await self._store.close()
+        await self.store.close()
 
 
 def make_store(policies: PolicySettings, dsn: str) -> Store:

@@ -560,6 +560,7 @@ class World:
         name: str = DEFAULT_BACKEND,
         may_use: Callable[[Principal], bool] = lambda _: True,
         shared: SharedUse | None = None,
+        console_url: str = "",
     ) -> None:
         self.order: list[str] = []
         self.promotion = FakePromotion(self.order)
@@ -587,6 +588,7 @@ class World:
                 locks=self.locks,
                 ledger=self.ledger,
                 gateway=gateway,
+                console_url=console_url,
                 ask_owner=ask_owner,
                 backend=name,
                 may_use=may_use,

@@ -119,9 +119,8 @@ class OverviewPage:
         self._renewing: asyncio.Task[None] | None = None
 
     async def show(self, viewer: Viewer, asked: NoParameters) -> Overview:
-        """Return the overview; an old one at once, and the next viewer gets a newer.
-
-        Raises LedgerUnavailable, BackendUnavailable."""
+        """Return the overview; an old one at once, and the next viewer gets a newer. Raises
+        LedgerUnavailable, BackendUnavailable."""
         known, age_s = self._known, self._clock() - self._known_at
         if known is None or age_s > OLD_S:
             return await self._renew()

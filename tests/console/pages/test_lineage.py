@@ -13,7 +13,6 @@ from urllib.parse import quote, unquote
 
 import asyncpg
 import pytest
-from tests.console.fakes import Browser, FakeConsole, as_user, serving, viewer
 
 from gateway.console.pages.lineage import LineagePages, part
 from gateway.console.routes import Viewer, encode_cursor
@@ -21,6 +20,7 @@ from gateway.database.migrate import migrate
 from gateway.lineage.graph import Edge, GraphColumn
 from gateway.lineage.laundering import LaunderingReport
 from gateway.lineage.store import store_lineage
+from tests.console.fakes import Browser, FakeConsole, as_user, serving, viewer
 from tests.lineage.statements import BEGINNING, seen
 
 LAB = "spark_catalog.lab."
