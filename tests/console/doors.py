@@ -20,9 +20,9 @@ def all_parts() -> Sequence[ConsolePart]:
     """Return the console's own table, over a gateway that answers nothing."""
     gateway = MagicMock()
     gateway.settings = Settings()
-    pool = MagicMock()
-    pool.acquire.side_effect = OSError("there is no database")
-    tools = ConsoleTools(pool=pool, texts=ShownTexts(AsyncMock()), recorder=MagicMock(), public_url="")
+    tools = ConsoleTools(
+        pool=_empty_database(), texts=ShownTexts(AsyncMock()), recorder=MagicMock(), public_url=""
+    )
     return made.list_parts(gateway, tools)
 
 
