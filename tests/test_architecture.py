@@ -423,7 +423,8 @@ def test_pyspark_comes_in_when_a_job_runs_and_not_before() -> None:
 
 OPTIONAL = {
     "gateway.admin.ranger": {
-        "app/console_policies.py", "app/console_record.py", "app/ranger_admin.py", "console/pages/requests.py",
+        "app/console_policies.py", "app/console_record.py", "app/ranger_admin.py",
+        "console/pages/requests.py",
     },
     "gateway.admin.lineage": {"app/console_record.py", "app/lineage_admin.py"},
     "gateway.admin.open_sessions": {"app/administered_apis.py"},
