@@ -2,19 +2,21 @@
 IDENTIFIER of variables.
 
 So it is judged, recorded and sent as if it had been sent by itself. Its text has to be known: a string,
-strings put together, or a variable whose value this gateway has seen it get. Arguments are literals, and take
-the places of their markers as Spark puts them there.
+strings put together, or a variable whose value this gateway has seen it get. Arguments are literals,
+variables and what is computed of these, and take the places of their markers as Spark puts them there.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from gateway.model.catalog import quote_parts
-from gateway.model.reading import ExpressionNode, NotParsed, NotRead, Reading, Span, Splice
+from gateway.model.reading import ExpressionNode, NotParsed, NotRead, Reading, Span, Splice, read_tree
 from gateway.model.statement import SessionContext
 from gateway.reader.port import ReaderPort
 from gateway.sql import guard
+from gateway.sql.call_texts import find_extent
 from gateway.sql.parameters import IMMEDIATE, constant_text, parameter_refusal
 from gateway.sql.required import Unsupported
 
@@ -44,7 +46,7 @@ async def write_immediate(
     if inner is None:  # RULE (immediate-text-known)
         return Unsupported(_COMPUTED)
     if arguments:
-        bound = await _bind(inner, text, tree.children[1 : 1 + len(arguments)], reader)
+        bound = await _bind(inner, text, tree.children[1 : 1 + len(arguments)], context, reader)
         if not isinstance(bound, str):
             return bound
         inner = bound
@@ -61,20 +63,23 @@ async def write_immediate(
 
 
 async def _bind(
-    inner: str, text: str, arguments: Sequence[ExpressionNode], reader: ReaderPort
+    inner: str, text: str, arguments: Sequence[ExpressionNode], context: SessionContext, reader: ReaderPort
 ) -> str | NotParsed | NotRead | Unsupported:
-    """Write literals in the places of markers."""
+    """Write values in the places of markers."""
     by_name: dict[str, str] = {}
     in_turn: list[str] = []
     for argument in arguments:
         name = argument.parts[0].lower() if argument.node == "Alias" and argument.parts else ""
         held = argument.children[0] if argument.node == "Alias" and argument.children else argument
-        if held.node != "Literal" or held.span is None:  # RULE (immediate-arguments-literal)
-            return Unsupported("USING takes literals: another value is not known before the statement runs")
+        value = await _write_value(held, text, context, reader)
+        if value is None:  # RULE (immediate-arguments-literal)
+            return Unsupported(
+                "USING takes literals, variables of the session, and what is computed of these alone"
+            )
         if name:
-            by_name[name] = held.span.of(text)
+            by_name[name] = value
         else:
-            in_turn.append(held.span.of(text))
+            in_turn.append(value)
     asked = await reader.read(inner)
     if not isinstance(asked, Reading):
         return asked
@@ -94,6 +99,50 @@ async def _bind(
             return Unsupported(f"the parameter marker `{written}` has no value; USING gives them")
         splices.append(Splice(span=Span(marker.span.start, marker.span.end), text=value, kind="value"))
     return guard.apply(inner, splices)
+
+
+async def _write_value(
+    node: ExpressionNode, text: str, context: SessionContext, reader: ReaderPort
+) -> str | None:
+    """Return an argument as it is written in the place of a marker: a variable by its whole name, since the
+    statement may have a column of its name. None for what is more than values and variables."""
+    if node.node == "Literal" and node.span is not None:
+        return node.span.of(text)
+    extent = find_extent(node)
+    if extent is None:
+        return None
+    written = extent.of(text)
+    alone = await reader.read_expression(written)
+    tree = read_tree(alone.tree_json) if isinstance(alone, Reading) and alone.tree_json is not None else None
+    if tree is None or _leave_places_out(tree) != _leave_places_out(node):
+        return None
+    splices = []
+    for one in _walk(tree):
+        if one.plans or one.node in _MORE_THAN_VALUES:
+            return None
+        if one.node != "UnresolvedAttribute":
+            continue
+        *qualifier, name = (part.lower() for part in one.parts)
+        of_session = qualifier in ([], ["session"], ["system", "session"])
+        if one.span is None or not of_session or name not in context.variables:
+            return None
+        whole = quote_parts(("system", "session", name))
+        splices.append(Splice(span=one.span, text=whole, kind="value"))
+    return f"({guard.apply(written, splices)})" if tree.children else guard.apply(written, splices)
+
+
+_MORE_THAN_VALUES = frozenset({"UnresolvedStar", "LambdaFunction", "NamedParameter", "PosParameter"})
+
+
+def _walk(node: ExpressionNode) -> Iterator[ExpressionNode]:
+    yield node
+    for child in node.children:
+        yield from _walk(child)
+
+
+def _leave_places_out(node: ExpressionNode) -> ExpressionNode:
+    children = tuple(_leave_places_out(child) for child in node.children)
+    return replace(node, span=None, children=children)
 
 
 def write_known_names(text: str, reading: Reading, context: SessionContext) -> str | None:

@@ -129,6 +129,8 @@ def _note(node: ExpressionNode, walk: _CallWalk, item: ExpressionNode | None) ->
         walk.calls[node.span.start] = node, item
     if node.node == "SubqueryAlias" and node.plans:
         inner = node.plans[0]
+        if inner.node == "UnresolvedTVFAliases" and inner.plans:  # `f(1) AS t(a, b)`
+            inner = inner.plans[0]
         if inner.node == "UnresolvedTableValuedFunction" and inner.span is not None:
             walk.aliased.add(inner.span.start)
     for child in node.children:
