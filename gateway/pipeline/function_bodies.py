@@ -108,13 +108,6 @@ def _make_temporary(
     guarded, start = whole.cut(outcome.text), text.rfind(kept)
     if guarded is None or start < 0 or _RETURN.search(text[:start]) is None:
         return not_governable(Unsupported("the body of the function was not found in the statement"))
-    if outcome.uncacheable_reason:  # RULE (temporary-function-varies)
-        return not_governable(
-            Unsupported(
-                f"the body of a temporary function is read as it is when it is made, and "
-                f"{outcome.uncacheable_reason}; CREATE FUNCTION in a database"
-            )
-        )
     place = Span(start, start + len(kept))
     # RULE (temporary-function-guarded)
     splice = Splice(span=place, text=guarded, kind="body", parts=(guarded,))

@@ -365,6 +365,8 @@ class DecidedPlan:
     def uncacheable_reason(self, guards: _PlanGuards) -> str:
         """Return why its rows are not the same for everybody and at any time, in words, or nothing."""
         changing = find_varying_parts(self.reading, self.facts, self.names)
+        if self._calls_reading_function():  # RULE (reading-function-cached)
+            changing = changing or "it calls a temporary function that reads tables"
         return changing or guards.sources.policies.varying or find_varying_bodies(guards.inside)
 
     def refuse_caching(self, guards: _PlanGuards, changing: str) -> Unsupported | None:

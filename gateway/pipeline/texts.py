@@ -124,7 +124,9 @@ async def prepare(
         else:
             reading = inner
     if isinstance(reading, Reading) and reading.identifiers and not place.depth and not place.expression:
-        named = write_known_names(text, reading, context)
+        named = await write_known_names(text, reading, context, judging.reader)
+        if isinstance(named, Unsupported):
+            return replace(not_governable(named), plan_class=reading.root)
         if named is not None:
             text, reading = named, await judging.reader.read(named)
     if isinstance(reading, Reading) and reading.root == METRIC_VIEW and not place.depth:
@@ -205,7 +207,7 @@ async def _bodies_read(prepared: Prepared, judging: Judging) -> Prepared | Refus
         refusal = body_refusal(body, reading, called)
         required = classify(reading, prepared.names)
         functions = function_privileges(reading.functions, prepared.names, short=True)
-        for one in (refusal, required, functions):
+        for one in (required, refusal, functions):
             if isinstance(one, Unsupported):
                 return one
         reads = bool(called) or any(one.role is RelationRole.SCAN for one in reading.relations)

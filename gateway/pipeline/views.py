@@ -293,12 +293,11 @@ class ReadViews:
         """Return what names mean in the text of a view. In the body of a function they mean what they mean
         where it is called."""
         view = table.view
+        catalog, namespace = self.context.catalog, self.context.namespace
         if table.name.version == FUNCTION:
             # INVARIANT (a view lends no more than its rows): who calls chooses the database.
-            catalog, namespace = self.context.catalog, ()  # RULE (function-body-context)
-        elif view is None or view.metrics is not None:
-            catalog, namespace = self.context.catalog, self.context.namespace
-        else:
+            namespace = ()  # RULE (function-body-context)
+        elif view is not None and view.metrics is None:
             catalog, namespace = view.catalog, levels(view.database)
         return SessionContext(
             catalog=catalog,

@@ -161,7 +161,8 @@ def _sees_relation(
     return database is not None and visible(Resource.table(catalog, database, name))
 
 
-_JSON_TABLE = frozenset({"name", "catalog", "namespace", "type", "isTemporary"})
+_MORE_OF_TABLE = frozenset({"catalog", "type"})
+"""What SHOW TABLE EXTENDED AS JSON tells besides."""
 
 
 def _tables_json(rule: AnswerRule, row: _Row, visible: Visible) -> _Row:
@@ -181,12 +182,10 @@ def _tables_json(rule: AnswerRule, row: _Row, visible: Visible) -> _Row:
 
 def _sees_json_table(rule: AnswerRule, table: object, visible: Visible) -> bool:
     match table:
-        case {"name": str(name), "namespace": list(namespace), "isTemporary": bool(temporary)} if (
-            table.keys() <= _JSON_TABLE and all(isinstance(level, str) for level in namespace)
-        ):
-            return _sees_relation(rule, namespace, name, temporary=temporary, visible=visible)
-        case _:
-            raise UnknownShape("a table in a JSON listing is of an unexpected form")
+        case {"name": str(name), "namespace": list(namespace), "isTemporary": bool(temporary), **others}:
+            if others.keys() <= _MORE_OF_TABLE and all(isinstance(level, str) for level in namespace):
+                return _sees_relation(rule, namespace, name, temporary=temporary, visible=visible)
+    raise UnknownShape("a table in a JSON listing is of an unexpected form")
 
 
 def _tables_extended(

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from gateway.model.catalog import TableName, quote_parts
-from gateway.model.reading import FunctionRef, Parameter, Reading
+from gateway.model.reading import ExpressionNode, FunctionRef, Parameter, Reading
 from gateway.model.statement import SessionContext
 from gateway.sql.required import Unsupported
 
@@ -106,4 +106,68 @@ def build_temporary_reference_refusal(view: TableName, temporary: tuple[str, ...
         f"it contains a reference to the temporary object {read} of the type VIEW. Please make the temporary "
         f"object {read} persistent, or make the persistent object {made} temporary. SQLSTATE: 42K0F",
         "42K0F",
+    )
+
+
+def build_variable_refusal(parts: tuple[str, ...], context: SessionContext | None = None) -> Unsupported:
+    """Return the refusal of a name that no variable can have, in Spark's words. `context`: of a variable that
+    is used, and not declared."""
+    name = quote_parts(parts)
+    path = search_path(context) if context is not None else f"[{_SYSTEM[1]}]"
+    return Unsupported(
+        f"[UNRESOLVED_VARIABLE] Cannot resolve variable {name} on search path {path}. SQLSTATE: 42883",
+        "42883",
+        parameters=(("variableName", name), ("searchPath", path)),
+    )
+
+
+def build_no_name_refusal(expression: str, kind: str) -> Unsupported:
+    """Return the refusal of a literal in IDENTIFIER(…) that is no string, in Spark's words."""
+    why = f"The data type of the expression is {kind}."
+    return Unsupported(
+        f"[NOT_A_CONSTANT_STRING.WRONG_TYPE] The expression {expression} used for the routine or clause "
+        f"IDENTIFIER must be a constant STRING which is NOT NULL. {why} SQLSTATE: 42601",
+        "42601",
+        parameters=(("expr", expression), ("name", "IDENTIFIER"), ("dataType", kind)),
+    )
+
+
+def build_parameter_refusal(expression: ExpressionNode, text: str) -> Unsupported:
+    """Return the refusal of a query among the arguments of EXECUTE IMMEDIATE, in Spark's words."""
+    written = expression.span.of(text) if expression.span is not None else "a query"
+    return Unsupported(
+        "[UNSUPPORTED_EXPR_FOR_PARAMETER] A query parameter contains unsupported expression.\nParameters can "
+        f'either be variables or literals.\nInvalid expression: ["{written}"] SQLSTATE: 42K0E',
+        "42K0E",
+        parameters=(("invalidExprSql", f'"{written}"'),),
+    )
+
+
+def build_into_refusal(text: str) -> Unsupported:
+    """Return the refusal of EXECUTE IMMEDIATE … INTO with what is no query, in Spark's words."""
+    return Unsupported(
+        "[INVALID_STATEMENT_FOR_EXECUTE_INTO] The INTO clause of EXECUTE IMMEDIATE is only valid for queries "
+        f"but the given statement is not a query: {text.upper()}. SQLSTATE: 07501",
+        "07501",
+        parameters=(("sqlString", text.upper()),),
+    )
+
+
+def build_mixed_parameters_refusal() -> Unsupported:
+    """Return the refusal of a text with markers of both kinds, in Spark's words."""
+    return Unsupported(
+        "[INVALID_QUERY_MIXED_QUERY_PARAMETERS] Parameterized query must either use positional, or named "
+        "parameters, but not both. SQLSTATE: 42613",
+        "42613",
+    )
+
+
+def build_unnamed_parameters_refusal(values: Iterable[str]) -> Unsupported:
+    """Return the refusal of arguments without a name for markers that have one, in Spark's words."""
+    told = ", ".join(f'"{value}"' for value in values)
+    return Unsupported(
+        "[ALL_PARAMETERS_MUST_BE_NAMED] Using name parameterized queries requires all parameters to be "
+        f"named. Parameters missing names: {told}. SQLSTATE: 07001",
+        "07001",
+        parameters=(("exprs", told),),
     )

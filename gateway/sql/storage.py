@@ -135,7 +135,9 @@ NOTE_PREFIXES = ("meta.", "tag.", "user.")
 """Properties that no table format reads: people's notes."""
 
 
-_WITH_NOTES = SPARK_FORMATS | {DELTA.name}
+OF_SPARK = "view"
+"""In the place of a format: a view, or a database, of Spark's own catalog."""
+_WITH_NOTES = SPARK_FORMATS | {DELTA.name, OF_SPARK}
 _NOTE = re.compile(r"[A-Za-z_][\w-]*(?:\.[\w-]+)*", re.ASCII)
 _FAMILIES = frozenset(
     """

@@ -13,8 +13,9 @@ from gateway.catalog.describe import function_from_rows
 from gateway.catalog.types import NotUnderstood
 from gateway.model.catalog import FUNCTION, TableName
 from gateway.model.definers import definer_mark
+from gateway.model.handles import SparkHandle, reading_function
 from gateway.model.reading import Proof
-from gateway.model.statement import Cleared, Refused, SessionContext, Statement, Verdict
+from gateway.model.statement import Cleared, Refused, RegisterCode, SessionContext, Statement, Verdict
 from gateway.reader.pool import ReaderPool
 from tests.judge_world import World
 from tests.pipeline.test_explained import explained
@@ -52,7 +53,7 @@ policies:
     allow: [{groups: [guests], access: [select]}]
   - name: own functions
     on: {catalog: system, database: session, udf: "*"}
-    allow: [{users: [ann], access: [create]}]
+    allow: [{users: [ann, bob], access: [create, execute]}]
   - name: all may make and call functions
     on: {catalog: spark_catalog, database: lab, udf: "*"}
     allow: [{groups: [staff, guests], access: [create, drop, execute]}]
@@ -103,7 +104,7 @@ class Lab:
 
 async def cleared(lab: Lab, text: str, user: str = "ann") -> Cleared:
     verdict = await lab.judged(text, user)
-    assert isinstance(verdict, Cleared), verdict
+    assert isinstance(verdict, Cleared), verdict.message
     return verdict
 
 
@@ -189,10 +190,24 @@ async def test_who_makes_it_reads_it_by_his_own_access(reader4: ReaderPool) -> N
     assert "a variable of the session" in said.message
 
 
-async def test_a_temporary_function_reads_no_table(reader4: ReaderPool) -> None:
+async def test_a_temporary_function_keeps_what_its_maker_may_read(reader4: ReaderPool) -> None:
     lab = Lab(reader4)
-    text = "CREATE TEMPORARY FUNCTION own(x INT) RETURNS INT RETURN SELECT max(id) FROM free"
-    assert "a temporary function reads no table" in (await refused(lab, text)).message
+    make = "CREATE TEMPORARY FUNCTION own(x INT) RETURNS INT RETURN SELECT max(id) FROM {} WHERE id < x"
+    free = await cleared(lab, make.format("free"))
+    assert free.effects == (RegisterCode(SparkHandle("function", "own"), reads=True),)
+    assert "`spark_catalog`.`lab`.`free`" in free.forwarded
+    filtered = await cleared(lab, make.format("filtered"), "bob")
+    assert "EMEA" in filtered.forwarded
+    assert filtered.obligations
+    await refused(lab, make.format("closed"))
+    named = SessionContext(
+        namespace=("lab",), handles=frozenset({SparkHandle("function", "own"), reading_function("own")})
+    )
+    for text in ("EXPLAIN SELECT own(1)", "DESCRIBE FUNCTION EXTENDED own"):
+        shown = Statement(text=text, principal=lab.world.principal("ann"), context=named)
+        said = await lab.world.judge_statement(shown, reader4)
+        assert isinstance(said, Refused)
+        assert "would show" in said.message
 
 
 async def test_a_comment_of_the_users_names_no_definer(reader4: ReaderPool) -> None:
@@ -206,6 +221,38 @@ async def test_a_comment_of_the_users_names_no_definer(reader4: ReaderPool) -> N
     view = function_from_rows([("Function: f",), (f"Comment: {told[1]}",), (f"Body: {body}",)], NAME).view
     assert view is not None
     assert view.definer == "ann"
+
+
+async def test_a_body_calls_functions_of_databases_by_their_databases(reader4: ReaderPool) -> None:
+    lab = Lab(reader4, described(FREE))
+    text = "CREATE FUNCTION outer(p INT) RETURNS INT RETURN total(p) + {}(1) + abs(p)"
+    for name in ("total", "`spark_catalog`.`lab`.`total`"):
+        made = await cleared(lab, text.format(name))
+        assert "RETURN `lab`.`total`(p) + `lab`.`total`(1) + abs(p)" in made.forwarded
+        assert definer_mark("`lab`.`total`(p) + `lab`.`total`(1) + abs(p)", "ann") in made.forwarded
+        assert NAME in made.names
+    rows = text.replace("INT RETURN", "TABLE (a INT) RETURN SELECT").format("abs")
+    assert "RETURN SELECT `lab`.`total`(p)" in (await cleared(lab, rows)).forwarded
+    await refused(lab, text.format("nowhere"))
+    await refused(lab, text.format("total"), "cat")  # who may not execute it
+
+
+OUTER = TableName("spark_catalog", "lab", "outer", FUNCTION)
+
+
+async def test_what_a_body_calls_is_judged_with_it(reader4: ReaderPool) -> None:
+    lab = Lab(reader4, described("SELECT max(id) FROM `spark_catalog`.`lab`.`filtered` WHERE id < p"))
+    lab.world.tables[OUTER] = function_from_rows(described("`lab`.`total`(p) + 1"), OUTER)
+    plain = await cleared(lab, "SELECT outer(id) AS o FROM free")
+    assert "`spark_catalog`.`lab`.`outer`(id)" in plain.forwarded
+    assert {NAME, OUTER} <= plain.names
+    written = await cleared(lab, "SELECT outer(id) AS o FROM free", "bob")
+    assert "EMEA" in written.forwarded
+    assert "`outer`(id)" not in written.forwarded
+    assert "`total`(" not in written.forwarded.replace("AS `total`(", "")
+    again = function_from_rows(described("`lab`.`outer`(p) + 1"), OUTER)
+    lab.world.tables[OUTER] = again  # it calls itself
+    assert "too deep" in (await refused(lab, "SELECT outer(id) AS o FROM free")).message
 
 
 # -- called --------------------------------------------------------------------------------------------------

@@ -1066,9 +1066,6 @@ REMOVALS = (
     Removal("script-errors", "errors in scripts tell no values", Becomes("True"), "pipeline.test_scripts"),
     Removal("script-session-variables", "variables that a script sets", Never(), "pipeline.test_scripts"),
     # Functions whose bodies read tables
-    Removal(
-        "temporary-function-tables", "temporary ones read none", Never(), "pipeline.test_function_bodies"
-    ),
     Removal("function-maker-access", "who makes one may read", Never(), "pipeline.test_function_bodies"),
     Removal("function-of-session", "no session is kept", Never(), "pipeline.test_function_bodies"),
     Removal("function-hidden-columns", "no hidden columns", Never(), "pipeline.test_function_bodies"),

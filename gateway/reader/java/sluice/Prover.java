@@ -247,6 +247,10 @@ final class Prover {
                         + " takes no qualified name");
                 }
                 names.put(entry.getKey(), parts);
+                Object columns = walk.columnLists.get(entry.getKey());
+                if (columns != null) {
+                    names.put(columns, parts);
+                }
                 applied++;
             }
         }
