@@ -353,7 +353,7 @@ def _schema_refusal(name: str, function: FunctionRef) -> Unsupported | None:
     """Refuse a schema that cannot be read, or that holds what Spark would evaluate."""
     position = schema_argument(name)
     try:
-        check_options_argument(name, len(function.arguments))
+        check_options_argument(name, function.arguments)
     except CannotClassify as problem:
         return problem.refusal
     if position is None or len(function.arguments) <= position:
@@ -362,7 +362,7 @@ def _schema_refusal(name: str, function: FunctionRef) -> Unsupported | None:
     if argument.parameter:
         return None  # refused without arguments, and with them read where they are
     try:
-        check_schema_argument(name, argument.literal, argument.call)
+        check_schema_argument(name, argument.literal, argument.call, argument.other)
     except CannotClassify as problem:
         return problem.refusal
     return None

@@ -171,3 +171,13 @@ def build_unnamed_parameters_refusal(values: Iterable[str]) -> Unsupported:
         "07001",
         parameters=(("exprs", told),),
     )
+
+
+def build_schema_refusal(schema: str) -> Unsupported:
+    """Return the refusal of a literal that is no string where a schema is wanted, in Spark's words."""
+    return Unsupported(
+        f'[INVALID_SCHEMA.NON_STRING_LITERAL] The input schema "{schema}" is not a valid schema string. The '
+        "input expression must be string literal and not null. SQLSTATE: 42K07",
+        "42K07",
+        parameters=(("inputSchema", f'"{schema}"'),),
+    )

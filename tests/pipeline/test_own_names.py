@@ -355,10 +355,22 @@ async def test_a_view_that_calls_what_is_not_there_says_so(lab: Lab) -> None:
     assert "the view spark_catalog.lab.over_nothing calls a function that does not exist" in said.message
 
 
-async def test_xml_is_read_without_options(lab: Lab) -> None:
+async def test_xml_is_read_without_options_that_name_files(lab: Lab) -> None:
     await lab.cleared("SELECT from_xml('<a><b>1</b></a>', 'b INT'), schema_of_xml('<a/>')")
-    for call in ("from_xml('<a/>', 'b INT', map('k', 'v'))", "schema_of_xml('<a/>', map('k', 'v'))"):
-        assert "with options" in (await lab.refused(f"SELECT {call}")).message
+    await lab.cleared("SELECT from_xml('<a/>', 'b INT', map('rowTag', 'a', 'MODE', concat('FAIL', 'FAST')))")
+    for options in (
+        "map('rowValidationXSDPath', '/etc/passwd')",
+        "map('mode', 'x', 'rowvalidationxsdpath', '/etc/passwd')",
+        "map(concat('row', 'ValidationXSDPath'), '/etc/passwd')",
+        "map_concat(map('mode', 'x'), map('rowValidationXSDPath', 'y'))",
+        "str_to_map('rowValidationXSDPath:y')",
+        "options => map('rowValidationXSDPath', 'y')",
+        "map('k', 'v')",
+    ):
+        for call in (f"from_xml('<a/>', 'b INT', {options})", f"schema_of_xml('<a/>', {options})"):
+            assert "with such options" in (await lab.refused(f"SELECT {call}")).message
+    said = await lab.refused("SELECT from_json('{}', 1)")
+    assert said.sqlstate == "42K07"
 
 
 async def test_what_is_everybodys_wants_a_grant(lab: Lab) -> None:
