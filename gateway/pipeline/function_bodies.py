@@ -82,12 +82,19 @@ async def judge_made(prepared: Prepared, judging: Judging) -> MadeFunction | Not
     whole = write_whole_body(kept.text, parameters, name, is_table=is_table)
     scope = TextScope(commands=False)
     context = prepared.names.context
-    outcome = await judging.govern(whole.text, context, judging, scope)
+    within = judging if temporary is None else replace(judging, in_function=True, bodies={})
+    outcome = await judging.govern(whole.text, context, within, scope)
     if not isinstance(outcome, RewrittenStatement):  # RULE (function-maker-access)
         return _without_place(outcome)
     found = _refuse_kept(kept.text, outcome, judging)
     if found is not None:
         return found
+    if temporary is not None and list_functions_of_databases(outcome.reading.functions, prepared.names):
+        # INVARIANT (a name is judged as it will be resolved): another catalog has another one.
+        # RULE (temporary-function-calls)
+        return not_governable(
+            Unsupported("the body of a temporary function calls Spark's own functions alone")
+        )
     if temporary is not None:
         return _make_temporary(prepared.text, kept.text, whole, outcome)
     body = await _pin(whole, outcome, prepared.names, judging)

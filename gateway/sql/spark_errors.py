@@ -5,9 +5,9 @@ Spark is not asked about these: it would look names up that nobody has judged, o
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
-from gateway.model.catalog import TableName, quote_parts
+from gateway.model.catalog import TableName, quote, quote_parts
 from gateway.model.reading import ExpressionNode, FunctionRef, Parameter, Reading
 from gateway.model.statement import SessionContext
 from gateway.sql.required import Unsupported
@@ -181,3 +181,51 @@ def build_schema_refusal(schema: str) -> Unsupported:
         "42K07",
         parameters=(("inputSchema", f'"{schema}"'),),
     )
+
+
+def build_arguments_refusal(
+    function: Iterable[str], parameters: Sequence[str], condition: str, name: str = "", actual: int = 0
+) -> Unsupported:
+    """Return the refusal of a call whose arguments do not fit a function, in Spark's words. `name`: of the
+    parameter that is wrong."""
+    routine, quoted = quote_parts(tuple(function)), quote(name)
+    call, sqlstate = f"Call to routine {routine} is invalid because it includes multiple argument ", "4274K"
+    same = f"{call}assignments to the same parameter name {quoted}. "
+    match condition:
+        case "WRONG_NUM_ARGS.WITHOUT_SUGGESTION":
+            sqlstate = "42605"
+            why = (
+                f"The {routine} requires {len(parameters)} parameters but the actual number is {actual}. "
+                "Please, refer to 'https://spark.apache.org/docs/latest/sql-ref-functions.html' for a fix."
+            )
+        case "UNEXPECTED_POSITIONAL_ARGUMENT":
+            why = (
+                f"Cannot invoke routine {routine} because it contains positional argument(s) following the "
+                f"named argument assigned to {quoted}; please rearrange them so the positional arguments "
+                "come first and then retry the query again."
+            )
+        case "UNRECOGNIZED_PARAMETER_NAME":
+            why = (
+                f"Cannot invoke routine {routine} because the routine call included a named argument "
+                f"reference for the argument named {quoted}, but this routine does not include any signature "
+                "containing an argument with this name. Did you mean one of the following? "
+                f"[{' '.join(quote(one) for one in parameters)}]."
+            )
+        case "REQUIRED_PARAMETER_NOT_FOUND":
+            why = (
+                f"Cannot invoke routine {routine} because the parameter named {quoted} is required, but the "
+                "routine call did not supply a value. Please update the routine call to supply an argument "
+                f"value (either positionally at index {[*parameters].index(name)} or by name) and retry the "
+                "query again."
+            )
+        case "DUPLICATE_ROUTINE_PARAMETER_ASSIGNMENT.BOTH_POSITIONAL_AND_NAMED":
+            why = (
+                f"{same}A positional argument and named argument both referred to the same parameter. Please "
+                "remove the named argument referring to this parameter."
+            )
+        case _:
+            why = (
+                f"{same}More than one named argument referred to the same parameter. Please assign a value "
+                "only once."
+            )
+    return Unsupported(f"[{condition}] {why} SQLSTATE: {sqlstate}", sqlstate)
