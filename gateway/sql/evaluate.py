@@ -291,7 +291,7 @@ class Evaluation:
             barred = barred or (name in past and not view.uniform())
             # Renamed, a view keeps text and definer, and readers what policies say of what it reads.
             moved = table.kind is TableKind.VIEW and any(name == old for old, _ in required.renamed)
-            beneath = name.fold() in obliged_views and not moved  # RULE (renamed-view)
+            beneath = name.fold() in obliged_views and not moved
             # RULE (raw-command-masks, raw-command-filters, raw-command-hidden-columns, raw-command-views)
             if view.masks or view.row_filter is not None or barred or beneath:
                 return Denied(

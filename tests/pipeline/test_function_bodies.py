@@ -15,12 +15,21 @@ from gateway.model.catalog import FUNCTION, TableName
 from gateway.model.definers import definer_mark
 from gateway.model.handles import SparkHandle, reading_function
 from gateway.model.reading import Proof
-from gateway.model.statement import Cleared, Refused, RegisterCode, SessionContext, Statement, Verdict
+from gateway.model.statement import (
+    Cleared,
+    PlanRequest,
+    Refused,
+    RegisterCode,
+    SessionContext,
+    Statement,
+    Verdict,
+)
 from gateway.reader.pool import ReaderPool
+from gateway.wire.connect import pb
 from tests.judge_world import World
 from tests.pipeline.test_explained import explained
 from tests.pipeline.test_plans import execute
-from tests.plan.frames import sql
+from tests.plan.frames import message, sql
 from tests.readers import is_older
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -203,11 +212,33 @@ async def test_a_temporary_function_keeps_what_its_maker_may_read(reader4: Reade
     named = SessionContext(
         namespace=("lab",), handles=frozenset({SparkHandle("function", "own"), reading_function("own")})
     )
-    for text in ("EXPLAIN SELECT own(1)", "DESCRIBE FUNCTION EXTENDED own"):
+    for text, why in (
+        ("EXPLAIN SELECT own(1)", "would show"),
+        ("DESCRIBE FUNCTION EXTENDED own", "would show"),
+        ("CACHE TABLE kept AS SELECT own(1) AS a", "calls the temporary function `own`"),
+    ):
         shown = Statement(text=text, principal=lab.world.principal("ann"), context=named)
         said = await lab.world.judge_statement(shown, reader4)
         assert isinstance(said, Refused)
-        assert "would show" in said.message
+        assert why in said.message
+    frame = sql("SELECT own(1) AS z")
+    kept = pb.AnalyzePlanRequest()
+    kept.persist.relation.CopyFrom(message(frame).root)
+    persists = PlanRequest(kind="analyze", message=kept.SerializeToString(deterministic=True))
+    for asked in (explained(frame, "extended"), persists, execute(frame)):
+        handles = {"namespace": ("lab",), "handles": named.handles}
+        verdict = await lab.world.judge_plan(asked, reader4, user="ann", **handles)
+        if asked.kind == "execute":
+            assert isinstance(verdict, Cleared), verdict
+            continue
+        assert isinstance(verdict, Refused), verdict
+        assert "temporary function" in verdict.message
+
+
+async def test_a_temporary_function_calls_no_function_of_a_database(reader4: ReaderPool) -> None:
+    lab = Lab(reader4, described(FREE))
+    said = await refused(lab, "CREATE TEMPORARY FUNCTION own(x INT) RETURNS INT RETURN lab.total(x)")
+    assert "Spark's own functions alone" in said.message
 
 
 async def test_a_comment_of_the_users_names_no_definer(reader4: ReaderPool) -> None:
@@ -235,6 +266,11 @@ async def test_a_body_calls_functions_of_databases_by_their_databases(reader4: R
     assert "RETURN SELECT `lab`.`total`(p)" in (await cleared(lab, rows)).forwarded
     await refused(lab, text.format("nowhere"))
     await refused(lab, text.format("total"), "cat")  # who may not execute it
+
+
+async def test_a_name_in_a_body_is_not_found_where_it_is_called(reader4: ReaderPool) -> None:
+    said = await refused(Lab(reader4, described("SELECT max(id) FROM free WHERE id < p")), "SELECT total(1)")
+    assert "not a database" in said.message
 
 
 OUTER = TableName("spark_catalog", "lab", "outer", FUNCTION)

@@ -360,6 +360,13 @@ REMOVALS = (
         "variables-judged-again", "values of variables are judged again", Never(), "session.test_own_names"
     ),
     Removal(
+        "functions-judged-again",
+        "bodies of temporary functions are judged again",
+        Never(),
+        "session.test_own_names",
+    ),
+    Removal("function-body-noted", "where they read tables", Never(), "session.test_own_names"),
+    Removal(
         "variables-marked",
         "a session of Spark Connect says that it has variables",
         Deleted(),
