@@ -226,8 +226,8 @@ async def test_a_temporary_function_keeps_what_its_maker_may_read(reader4: Reade
     kept.persist.relation.CopyFrom(message(frame).root)
     persists = PlanRequest(kind="analyze", message=kept.SerializeToString(deterministic=True))
     for asked in (explained(frame, "extended"), persists, execute(frame)):
-        handles = {"namespace": ("lab",), "handles": named.handles}
-        verdict = await lab.world.judge_plan(asked, reader4, user="ann", **handles)
+        told: dict[str, Any] = {"namespace": ("lab",), "handles": named.handles}
+        verdict = await lab.world.judge_plan(asked, reader4, user="ann", **told)
         if asked.kind == "execute":
             assert isinstance(verdict, Cleared), verdict
             continue
