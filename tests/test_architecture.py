@@ -58,6 +58,23 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     "audit": frozenset({"errors", "model", "session.ports", "database"}),
     "lineage": frozenset({"errors", "model", "sql", "plan", "policy.laundering", "reader.port", "database"}),
     "admin": frozenset({"errors", "model", "session", "pipeline", "policy", "database", "lineage"}),
+    # Its pages show the record, which lies in the form that `audit` has given it.
+    "console": frozenset(
+        {
+            "errors",
+            "model",
+            "session",
+            "pipeline",
+            "policy",
+            "reader.port",
+            "reader.shapes",
+            "database",
+            "lineage",
+            "admin",
+            "audit.rows",
+            "audit.search",
+        }
+    ),
     # The form of the record is that of `audit` and `lineage`; jobs read it where it lies. Replays judge.
     "jobs": frozenset(
         {
@@ -414,6 +431,11 @@ OPTIONAL = {
     "gateway.app.ranger_admin": {"app/endpoints.py"},
     "gateway.app.tracing": {"app/gateway.py"},
     "gateway.app.administered_apis": {"app/endpoints.py"},
+    "gateway.app.console": {"app/endpoints.py"},
+    "gateway.app.console_tools": {"app/console.py", "app/console_policies.py", "app/console_record.py"},
+    "gateway.console": {
+        "app/console.py", "app/console_policies.py", "app/console_record.py", "app/console_tools.py",
+    },
     "gateway.backends.embedded_spark": {
         "app/connect.py", "app/embedded.py", "app/explaining.py", "app/gateway.py", "app/spark_classes.py",
         "app/sparks.py",
@@ -430,12 +452,14 @@ NOT_LOADED = (
     "gateway.admin.tag_proposals",
     "gateway.app.jobs",
     "gateway.app.catalog_access",
+    "gateway.app.console",
     "gateway.app.tracing",
     "gateway.backends.embedded_catalog",
     "gateway.backends.embedded_spark",
     "gateway.catalog.hive_metastore",
     "gateway.catalog.iceberg_rest",
     "gateway.catalog.memory",
+    "gateway.console",
     "gateway.database.postgres",
     "gateway.demo",
     "gateway.jobs.classification",

@@ -8,42 +8,25 @@ from __future__ import annotations
 
 import socket
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
-from contextlib import AsyncExitStack
-from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from collections.abc import Callable, Mapping
+from typing import ClassVar, NamedTuple
 
 from aiohttp import web
 
 from gateway.admin.listener import Check
-from gateway.app.certificates import CertificatePair, context_of, read_pair, tls_context
+from gateway.app.certificates import read_pair, tls_context
 from gateway.app.closed_policies import describe_closed
 from gateway.app.files_at_fault import describe_files_at_fault
+from gateway.app.gateway_parts import GatewayParts
 from gateway.app.lineage_following import trouble
-from gateway.app.logins import Logins, make_impersonation
-from gateway.app.policy_authors import AuthorRights
-from gateway.app.probes import Probes, build_connection_limiter
-from gateway.app.reloading import Reloading
-from gateway.app.rules import PolicyRegistry
-from gateway.app.sparks import Sparks
-from gateway.audit.ledger import FileLedger
+from gateway.app.logins import make_impersonation
 from gateway.database.connect_sessions import ConnectSessionStore
 from gateway.errors import Faults
-from gateway.frontends.authentication import Authenticator
-from gateway.frontends.connection_limits import ConnectionLimiter
-from gateway.frontends.guessing import FailedLogins
-from gateway.frontends.identities import Identities
 from gateway.frontends.login_cookies import LoginCookies
 from gateway.frontends.thrift_binary import ThriftBinaryServer
 from gateway.frontends.thrift_service import ThriftService
-from gateway.frontends.user_file import UserFile
-from gateway.lineage.following import Follower
-from gateway.reader.pool import ReaderPool
-from gateway.session.dependencies import Dependencies
-from gateway.session.open_sessions import OpenSessions
-from gateway.session.recorder import Recorder
 from gateway.session.routing.thrift import RoutedSessions
-from gateway.settings.listeners import AdminListener, ConnectListener, ThriftHttpListener, ThriftListener, Tls
+from gateway.settings.listeners import AdminListener, ConnectListener, ThriftHttpListener, ThriftListener
 from gateway.settings.models import Settings
 
 Listener = ThriftListener | ThriftHttpListener | ConnectListener | AdminListener
@@ -57,89 +40,6 @@ class Address(NamedTuple):
 
     def __str__(self) -> str:
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GatewayParts:
-    """What endpoints are made of. What they start they close by `stack`, and what they have to do while
-    the gateway serves they add to `background`."""
-
-    settings: Settings
-    stack: AsyncExitStack
-    background: list[Coroutine[Any, Any, None]]
-    dependencies: Dependencies
-    sparks: Sparks
-    spark_version: str
-    """As clients are told it."""
-    reader: ReaderPool
-    rules: PolicyRegistry
-    users: UserFile
-    identities: Identities
-    logins: Logins
-    guesses: FailedLogins
-    open_sessions: OpenSessions
-    ledger: FileLedger
-    dsn: str
-    lineage: Follower | None
-    notes: Mapping[str, Check]
-    """More that `/readyz` tells, and that does not stop clients from being sent here."""
-    authors: AuthorRights
-    """Says what the authors of policies may select."""
-    probes: Probes
-    """The operators' listener, which has been there since the start."""
-    reloading: Reloading
-    """What takes up other settings without a restart."""
-
-    @property
-    def sessions(self) -> RoutedSessions | None:
-        """Those of all endpoints that take statements as texts; None where no Spark has a Thrift Server."""
-        if not self.settings.serves_thrift:
-            return None
-        return RoutedSessions(
-            self.sparks.fleet,
-            self.recorder,
-            self.dependencies.lifecycle,
-            first_catalog=self.dependencies.first_context.catalog,
-            named_catalogs=self.settings.named_catalogs,
-        )
-
-    @property
-    def recorder(self) -> Recorder:
-        """What records logins, which are at no Spark."""
-        return Recorder(self.ledger, self.ledger.gateway, self.dependencies.metrics)
-
-    def authenticator(self, cookies: LoginCookies | None = None) -> Authenticator:
-        """Return an endpoint's own, by the chain of all; failed logins are counted for all together."""
-        return Authenticator(
-            self.logins.chain,
-            recorder=self.recorder,
-            metrics=self.dependencies.metrics,
-            guesses=self.guesses,
-            cookies=cookies,
-            identities=self.identities,
-            tracer=self.dependencies.tracer,
-        )
-
-    def build_connection_limiter(self, listener: str) -> ConnectionLimiter:
-        """Return what accepts the connections of a listener."""
-        made = build_connection_limiter(self.settings, self.dependencies.metrics, listener)
-        self.reloading.connection_limiters[listener] = made
-        return made
-
-    def push_closing(self, close: Callable[[float], Awaitable[None]]) -> None:
-        """Have a listener closed that goes through the seconds that it is given twice."""
-        self.stack.push_async_callback(lambda: close(self.dependencies.lifecycle.compute_seconds_left() / 2))
-
-    def follow(
-        self,
-        listener: str,
-        tls: Tls | None,
-        door: ConnectionLimiter,
-        make: Callable[[CertificatePair], Any] = context_of,
-    ) -> None:
-        """Have a listener take up certificates that change. `make`: what it shakes hands by."""
-        if tls is not None:
-            self.reloading.certificates.add(listener, tls, lambda pair: door.renew(make(pair)))
 
 
 class Endpoint(ABC):
@@ -414,6 +314,10 @@ def _apis(parts: GatewayParts) -> Mapping[str, Callable[[], web.Application]]:
         )
         parts.stack.push_async_callback(lineage.close)
         found["/lineage"] = lineage.api.app
+    if listener.console is not None:
+        from gateway.app.console import make_console  # optional, as above
+
+        found |= make_console(parts, listener.console)
     if listener.tags is not None or listener.sessions is not None:
         from gateway.app.administered_apis import make_sessions_api, make_tags_api  # optional, as above
 

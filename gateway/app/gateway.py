@@ -18,16 +18,18 @@ from gateway.app.catalogs import first_context, make_catalogs
 from gateway.app.certificates import Certificates
 from gateway.app.database_checks import ask_database
 from gateway.app.descriptors import raise_limit
-from gateway.app.endpoints import Address, GatewayParts, start_endpoints
+from gateway.app.endpoints import Address, start_endpoints
 from gateway.app.explaining import (
     make_catalog,
     make_reader,
     make_upstream,
 )
 from gateway.app.files import dataset_owners, make_listening, make_places, make_promotion, make_refreshing
+from gateway.app.gateway_health import GatewayHealth
+from gateway.app.gateway_parts import GatewayParts
 from gateway.app.gateway_requests import GatewayRequests, HandleOwners
 from gateway.app.jobs_metrics import JobStates
-from gateway.app.lineage_following import LineageCollector, lineage_input, make_follower
+from gateway.app.lineage_following import LineageCollector, lineage_input, lineage_state, make_follower
 from gateway.app.logins import make_identity_refresh, make_logins
 from gateway.app.metalakes import metalakes_of
 from gateway.app.openlineage import open_sinks
@@ -279,6 +281,7 @@ class Gateway:
             locks=sparks.locks_of(main, catalog, limits),
             ledger=ledger,
             gateway=ledger.gateway,
+            console_url=console_url_of(settings),
             backend=main,
             may_use=sparks.build_facts(main, main, spark_version).may_be_used_by,
             records_backend=sparks.fleet.several,
@@ -375,6 +378,9 @@ class Gateway:
             self._stop_taking()
         every_s = settings.policies.reload_s
         requests = GatewayRequests(open_sessions, users, sparks)
+        requests.tell_health = GatewayHealth(
+            self._probes.admin, self.metrics, ledger, rules, sparks, open_sessions, lineage_state(lineage)
+        ).tell
         self._background += [
             rules.watch(),
             users.run(every_s),
@@ -513,6 +519,12 @@ class Gateway:
         self.metrics.registry.register(LineageCollector(follower.metrics))
         self._background.append(follower.run())
         return follower
+
+
+def console_url_of(settings: Settings) -> str:
+    """Return where browsers reach the console; empty where they do not, or nobody has said where."""
+    console = settings.listeners.admin.console
+    return console.public_url if console is not None else ""
 
 
 def session_limits(settings: SessionSettings, backend: BackendSettings) -> SessionLimits:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -18,6 +18,7 @@ from gateway.session.open_sessions import OpenSessions
 
 _Json = dict[str, Any]
 ENDED = "an operator ended the session"
+STOPPED = "an operator canceled the statement"
 NOT_ASKED = "the gateway that the session was opened through does not answer; try again later"
 MAX_QUESTIONS = 16
 """Questions about handles that wait for other gateways at once."""
@@ -32,12 +33,22 @@ class GatewayRequests:
         self._sessions = sessions
         self._users = users
         self._sparks = sparks
+        self.tell_health: Callable[[], Awaitable[_Json]] | None = None
+        """Says how this gateway is doing, once it has started."""
 
     async def answer(self, asked: Mapping[str, Any]) -> _Json:
         """Return what is asked for; a request that another version makes is an error in words."""
         match asked:
             case {"ask": "sessions"}:
                 return {"sessions": [_as_json(asdict(one)) for one in self._sessions.list_sessions()]}
+            case {"ask": "health"}:
+                return {"health": await self.tell_health() if self.tell_health is not None else None}
+            case {"ask": "statements"}:
+                return {"statements": [asdict(one) for one in self._sessions.list_statements()]}
+            case {"ask": "stop_statement", "statement": str(statement)}:
+                return {"stopped": await self._sessions.stop_statement(statement, STOPPED)}
+            case {"ask": "end_session", "user": str(user), "session": str(session), "by": str(by)}:
+                return {"ended": await self._sessions.end_one(user, session, ENDED, by=by)}
             case {"ask": "end_sessions", "user": str(user), "by": str(by)}:
                 return {"ended": await self._sessions.end([user], ENDED, by=by)}
             case {"ask": "backends"}:
@@ -115,6 +126,37 @@ async def list_sessions(dsn: str) -> tuple[list[_Json], Sequence[str]]:
 async def end_sessions(dsn: str, user: str, by: str) -> tuple[int, Sequence[str]]:
     """End all sessions of a user in all gateways; return how many, and what went wrong. Raises as above."""
     answers = await _ask(dsn, {"ask": "end_sessions", "user": user, "by": by})
+    return sum(answer.get("ended", 0) for answer in answers.by_gateway.values()), _troubles(answers)
+
+
+async def ask_health(dsn: str) -> tuple[Mapping[str, _Json], Sequence[str]]:
+    """Return what each gateway says of itself, and what went wrong. Raises as above."""
+    answers = await _ask(dsn, {"ask": "health"})
+    found = {name: told for name, one in answers.by_gateway.items() if (told := one.get("health"))}
+    return found, _troubles(answers)
+
+
+async def list_statements(dsn: str) -> tuple[list[_Json], Sequence[str]]:
+    """Return what waits and runs in all gateways, and what went wrong. Raises as above."""
+    answers = await _ask(dsn, {"ask": "statements"})
+    found = [
+        {"gateway": gateway, **one}
+        for gateway, answer in sorted(answers.by_gateway.items())
+        for one in answer.get("statements", ())
+    ]
+    return found, _troubles(answers)
+
+
+async def stop_statement(dsn: str, statement: str) -> tuple[int, Sequence[str]]:
+    """Have a statement stopped, whichever gateway has it; return how many there were, and what went wrong.
+    Raises as above."""
+    answers = await _ask(dsn, {"ask": "stop_statement", "statement": statement})
+    return sum(answer.get("stopped", 0) for answer in answers.by_gateway.values()), _troubles(answers)
+
+
+async def end_session(dsn: str, user: str, session: str, by: str) -> tuple[int, Sequence[str]]:
+    """End one session of a user, whichever gateway has it. Raises as above."""
+    answers = await _ask(dsn, {"ask": "end_session", "user": user, "session": session, "by": by})
     return sum(answer.get("ended", 0) for answer in answers.by_gateway.values()), _troubles(answers)
 
 

@@ -51,13 +51,13 @@ from gateway.jobs.proof.job import Gate, ProofOptions, proof
 from gateway.jobs.proof.source import GatewaySamples
 from gateway.jobs.recommending.job import recommend
 from gateway.jobs.replay.job import replay
-from gateway.jobs.rollup_texts import FingerprintOf
 from gateway.jobs.rollups import RollupOptions, rollups
 from gateway.jobs.schedules import parse_cron
 from gateway.jobs.spark import PY_FILE, SparkOptions
 from gateway.jobs.verifying import verify
 from gateway.reader.class_archive import find_spark_classes
 from gateway.reader.java_runtime import find_java, find_spark_home
+from gateway.reader.shapes import FingerprintOf
 from gateway.settings.jobs import JobsSettings, ScheduleSettings
 from gateway.settings.models import Settings
 from gateway.sources.accepted_tags import load_cached_list

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -83,6 +83,14 @@ def trouble(metrics: FollowerMetrics) -> str | None:
             f"{metrics.oldest_s:.0f} s"
         )
     return None
+
+
+def lineage_state(follower: Follower | None) -> Callable[[], dict[str, float] | None]:
+    """Return what tells how far the graph is behind the record; None where nothing follows it."""
+    if follower is None:
+        return lambda: None
+    metrics = follower.metrics
+    return lambda: {"waiting": metrics.waiting, "behind_s": metrics.oldest_s}
 
 
 class LineageCollector(Collector):

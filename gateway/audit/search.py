@@ -237,3 +237,36 @@ def _matches(event: AuditEvent, question: EventQuery) -> bool:
             or any(("." + str(name).lower()).endswith(ending) for name in body.get("resources", ()))
         )
     )
+
+
+_DAY_MS = 86_400_000
+
+
+async def find_event(
+    connection: Any, event_id: uuid.UUID, *, spool: Path | None = None
+) -> tuple[Found | None, list[AuditEvent]]:
+    """Return the event with an id, or the decision on the statement with it, and what else the record has of
+    that statement. Raises asyncpg's errors, OSError, TimeoutError."""
+    events: dict[str, AuditEvent] = {}
+    if spool is not None:
+        asked = str(event_id)
+        for event in await asyncio.to_thread(_SpoolView(spool).new_events):
+            if asked in (event.statement_id, event.event_id):
+                events[event.event_id] = event
+    # Ids tell their time: only the partitions of these days are looked at. A statement may end days later.
+    since = until = None
+    if event_id.version == 7:
+        at_ms = event_id.int >> 80
+        since, until = (datetime.fromtimestamp((at_ms + off) / 1000, UTC) for off in (-_DAY_MS, 31 * _DAY_MS))
+    rows = await connection.fetch(
+        f"SELECT {_LIST} FROM sluice.audit_event WHERE (statement_id = $1 OR event_id = $1)"
+        " AND ($2::timestamptz IS NULL OR time >= $2) AND ($3::timestamptz IS NULL OR time < $3) LIMIT 20",
+        *(event_id, since, until),
+    )
+    events |= {event.event_id: event for event in map(event_of, rows)}
+    ordered = sorted(events.values(), key=lambda one: (one.kind in _ENDS, one.time))
+    if not ordered:
+        return None, []
+    begun, *others = ordered
+    end = next((one for one in others if one.kind in _ENDS), None)
+    return Found(begun, end), others

@@ -137,7 +137,16 @@ def prepare(options: DemoOptions) -> Path:
         "listeners": {
             "thrift": {"host": HOST, "port": options.port},
             "connect": {"host": HOST, "port": options.connect_port},
-            "admin": {"host": HOST, "port": options.admin_port},
+            "admin": {
+                "host": HOST,
+                "port": options.admin_port,
+                "console": {
+                    "administrators": [ENGINEER.name],
+                    "auditor_groups": ["security"],
+                    "text_reader_groups": ["security"],
+                    "public_url": f"http://localhost:{options.admin_port}" if options.admin_port else "",
+                },
+            },
         },
         "backend": {"embedded": {"directory": "spark", "heap": options.heap}},
         "policies": {"paths": [str(find_shipped_rules() / "policies"), "files.yaml"]},
@@ -211,6 +220,17 @@ def _how_to_go_on(terminal: Terminal, where: Addresses, settings_file: Path) -> 
         java=str(find_java()),
         jars=str(find_spark_home() / "jars"),
     )
+    terminal.line()
+    terminal.line(terminal.style("Look", BOLD))
+    terminal.line(
+        f"  http://localhost:{where.endpoints['admin'].port}/console/  is the web console; log in as"
+    )
+    for person, about in (
+        (PEOPLE[2], "sees what is her own: why she was refused, what she may"),
+        (PEOPLE[0], "audits: sees the record, the policies, the lineage, what runs"),
+        (ENGINEER, "administers: also ends sessions and grants requests"),
+    ):
+        terminal.line(f"  {person.name:<6} {person.password:<12} {about}")
     terminal.line()
     terminal.line(terminal.style("Ask", BOLD))
     config = os.path.relpath(settings_file)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from gateway.errors import BackendUnavailable
-from gateway.jobs.shapes import lex_statement
 from gateway.model.reading import NotRead
+from gateway.reader.shapes import FingerprintOf, lex_statement
 
 AT_ONCE = 200
 LONGEST = 4_000
@@ -19,9 +18,6 @@ PAUSES_S = (1.0, 5.0, 25.0)
 """Seconds before a parser that did not answer is asked again: it may just start, or be busy."""
 _EASY = "SELECT 1"
 _NO_ANSWER = frozenset({"UNAVAILABLE", "TIMEOUT"})
-
-FingerprintOf = Callable[[str], Awaitable[str | NotRead]]
-"""Takes the literals out of a text, by Spark's own lexer."""
 
 
 async def write_fingerprints(texts: Any, directory: Path, fingerprint: FingerprintOf) -> int:

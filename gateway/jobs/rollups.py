@@ -25,9 +25,10 @@ from gateway.jobs.archive import partitions as days_in_database
 from gateway.jobs.events import SPARK_SCHEMA, heads_of_chains, land, midnight, moment
 from gateway.jobs.job import Job, Outcome, Work
 from gateway.jobs.rollup_frames import LEVELS
-from gateway.jobs.rollup_texts import FingerprintOf, write_fingerprints
+from gateway.jobs.rollup_texts import write_fingerprints
 from gateway.jobs.spark import build_frame_writer
 from gateway.jobs.tables import STAGING, LakeTable
+from gateway.reader.shapes import FingerprintOf
 
 VERSION = 3
 NAMES = (

@@ -7,7 +7,16 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 AuditKind = Literal[
-    "decided", "completed", "abandoned", "login", "security", "reattached", "promoted", "session_ended"
+    "decided",
+    "completed",
+    "abandoned",
+    "login",
+    "security",
+    "reattached",
+    "promoted",
+    "session_ended",
+    "viewed",
+    "changed",
 ]
 
 

@@ -30,6 +30,11 @@ def of_principal(principal: Principal) -> dict[str, Any]:
     }
 
 
+def of_attributes(principal: Principal) -> dict[str, Any]:
+    """Return the attributes that filters and conditions go by, where there are any."""
+    return {"attributes": [list(one) for one in principal.attributes]} if principal.attributes else {}
+
+
 def of_client(client: Client) -> dict[str, Any]:
     found: dict[str, Any] = {
         "cliIP": client.address,
@@ -173,6 +178,8 @@ ENFORCER = "sluice-acl"
 
 ERROR_CHARS = 4_096
 """Characters of a message that are recorded: whole ones of Spark hold its plan."""
+ASKED_VALUES = 100
+"""Values of one parameter that are recorded."""
 REFUSED_CHARS = 65_536
 """Characters kept of a refused statement: refusals cost their sender nothing, and must not fill the disk."""
 
@@ -253,6 +260,7 @@ def build_decided(
         "sess": session,
         **of_principal(statement.principal),
         **of_client(client),
+        **of_attributes(statement.principal),
         "reqData": statement.text if cleared else statement.text[:REFUSED_CHARS],
         "reqData_sha256": digest(statement.text),
         "verdict": "cleared" if cleared else "refused",
@@ -506,6 +514,37 @@ def session_ended(
         "reason": reason,
     }
     return _event(stamp, "session_ended", principal, body | ({"by": by} if by else {}))
+
+
+def build_console_use(
+    stamp: Stamp,
+    principal: Principal,
+    client: Client,
+    *,
+    action: str,
+    asked: Mapping[str, Any],
+    changes: bool,
+    allowed: bool,
+) -> AuditEvent:
+    """Build the record of somebody who looks at something in the console, or changes it; `asked`: by which
+    parameters."""
+    body = {
+        **of_principal(principal),
+        **of_client(client),
+        "sess": "",
+        "action": action,
+        "asked": {name: _short(value) for name, value in asked.items()},
+        "result": int(allowed),
+        "verdict": "accepted" if allowed else "rejected",
+    }
+    return _event(stamp, "changed" if changes else "viewed", principal, body)
+
+
+def _short(value: Any) -> Any:
+    """Return a parameter as the record keeps it."""
+    if isinstance(value, list | tuple):
+        return [_short(one) for one in value[:ASKED_VALUES]]
+    return value if isinstance(value, int | None) else str(value)[:ERROR_CHARS]
 
 
 def _event(

@@ -77,6 +77,7 @@ class Deciding(Generic[S, E]):
         self._budgets = dependencies.budgets
         self._backend = dependencies.backend
         self._limits = dependencies.limits
+        self._console_url = dependencies.console_url
         self._freshness = Freshness(self._verdicts, dependencies.catalog.changed_names, endpoint)
 
     async def decide(self, session: S, asked: AskedStatement) -> DecidedStatement:
@@ -131,7 +132,7 @@ class Deciding(Generic[S, E]):
             # INVARIANT (audit first): only what was decided may reach Spark.
             await self._record(session, asked, verdict, statement_id, time.perf_counter() - begun)
             if isinstance(verdict, Refused):
-                raise StatementRefused(verdict, statement_id)
+                raise StatementRefused(verdict, statement_id, console_url=self._console_url)
         except BaseException:
             locks.release()
             raise

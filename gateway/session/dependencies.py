@@ -30,6 +30,8 @@ class Dependencies(VerdictInputs):
     ledger: Ledger
     gateway: str
     """Its name in the audit log."""
+    console_url: str = ""
+    """Where browsers reach the console; refusals end with the address of their event there."""
     backend: str = DEFAULT_BACKEND
     """Name of the Spark whose sessions these are. INVARIANT (one Spark): catalog, judge, verdicts and slots
     here are of this Spark alone; what one Spark has told is not used to judge for another."""

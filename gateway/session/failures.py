@@ -39,8 +39,10 @@ class CallRefusal:
 class StatementRefused(SluiceError):
     """A verdict stopped the statement; nothing of it reached Spark."""
 
-    def __init__(self, refused: Refused, statement_id: str) -> None:
+    def __init__(self, refused: Refused, statement_id: str, *, console_url: str = "") -> None:
+        """`console_url`: where browsers reach the console; empty where they do not."""
         super().__init__(refused.message)
+        self._console_url = console_url
         self.code = refused.code
         self.sqlstate = refused.sqlstate
         self.parameters = refused.parameters
@@ -70,7 +72,10 @@ class StatementRefused(SluiceError):
         if self.in_sparks_words:
             # The parser's own words and no others: the client must not notice who answered.
             return self.message
-        return f"[SLUICE_{self.code}] {self.message}; to ask about it, quote audit event {self.statement_id}"
+        where = self.statement_id
+        if self._console_url:
+            where += f", or open {self._console_url}/console/events/{where}"
+        return f"[SLUICE_{self.code}] {self.message}; to ask about it, quote audit event {where}"
 
 
 class StatementFailed(SluiceError):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -21,6 +22,29 @@ _log = structlog.get_logger(__name__)
 REMOVED = "the user was removed"
 """Why sessions end whose user may not log in any more."""
 
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunningStatement:
+    """A statement as operators are told of it, from the verdict to its end."""
+
+    statement: str
+    """Its id, as the record has it."""
+    user: str
+    endpoint: str
+    session: str
+    backend: str
+    state: str
+    for_s: float
+    """Seconds since the verdict."""
+    text: str
+    is_plan: bool
+    rows: int
+    """Relayed so far."""
+    waits: str
+
+
+MAX_SHOWN_CHARS = 4_000
+"""Characters of a statement's text that operators are told."""
 EndConnections = Callable[[IsOver], None]
 """Ends the connections for whose users it says so."""
 
@@ -97,6 +121,46 @@ class OpenSessions:
             for session in endpoint.list_open()
         ]
         return sorted(found, key=lambda one: (one.user, one.opened_at))
+
+    def list_statements(self) -> list[RunningStatement]:
+        """Return the statements that wait or run, the oldest first."""
+        found = [
+            RunningStatement(
+                statement=operation.statement_id,
+                user=operation.principal.user,
+                endpoint=operation.session.client.protocol,
+                session=operation.session_id,
+                backend=endpoint.backend,
+                state=operation.life.state.name.lower(),
+                for_s=round(time.monotonic() - operation.started, 3),
+                text=operation.cleared.statement.text[:MAX_SHOWN_CHARS],
+                is_plan=operation.cleared.statement.plan is not None,
+                rows=operation.relayed_rows,
+                waits=endpoint.describe_wait(operation.session),
+            )
+            for endpoint in self._endpoints
+            for operation in endpoint.list_running()
+            if operation.cleared is not None
+        ]
+        return sorted(found, key=lambda one: -one.for_s)
+
+    async def stop_statement(self, statement_id: str, reason: str) -> int:
+        """Have a statement stopped by its id; return how many there were."""
+        found = [
+            (endpoint, operation)
+            for endpoint in self._endpoints
+            for operation in endpoint.list_running()
+            if operation.statement_id == statement_id
+        ]
+        await asyncio.gather(*(endpoint.stop(operation, reason) for endpoint, operation in found))
+        return len(found)
+
+    async def end_one(self, user: str, session_id: str, reason: str, *, by: str) -> int:
+        """End one session of a user; return how many there were."""
+        ended = await asyncio.gather(
+            *(one.end_one(user, session_id, reason, by=by) for one in self._endpoints)
+        )
+        return sum(ended)
 
     async def end(self, users: Collection[str], reason: str, *, by: str = "") -> int:
         """End all sessions of users here and in Spark, with what runs in them; return how many there were.

@@ -169,6 +169,30 @@ class Recorder:
             audit_records.security, principal, action="foreign_handle", reason=reason, session=str(handle)
         )
 
+    async def record_console_use(
+        self,
+        principal: Principal,
+        client: Client,
+        *,
+        action: str,
+        asked: Mapping[str, Any],
+        changes: bool,
+        allowed: bool,
+    ) -> None:
+        """Make durable that somebody looks at something in the console, or changes it. Raises
+        LedgerUnavailable: then nothing may be shown or changed."""
+        await self._ledger.record_decided(
+            audit_records.build_console_use(
+                self._stamp(),
+                principal,
+                client,
+                action=action,
+                asked=asked,
+                changes=changes,
+                allowed=allowed,
+            )
+        )
+
     async def record(
         self, build: Callable[Concatenate[Stamp, P], AuditEvent], *args: P.args, **kwargs: P.kwargs
     ) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
@@ -22,7 +22,7 @@ from gateway.session import audit_records
 from gateway.session.budgets import Seat
 from gateway.session.dependencies import Dependencies
 from gateway.session.elsewhere import UNKNOWN
-from gateway.session.endpoint import EndpointSession
+from gateway.session.endpoint import EndpointOperation, EndpointSession
 
 FETCHED_WITHIN_S = 5.0
 """How long ago somebody must have asked for a statement for its result to be one that is being fetched."""
@@ -224,6 +224,16 @@ class EndpointSessions(ABC, Generic[K, S]):
         being opened comes to be."""
         self._registry.end_opening(is_over)
         ended = [one for one in self._registry.all() if is_over(one.principal, one.client)]
+        return await self._end_sessions(ended, reason, by)
+
+    async def end_one(self, user: str, session_id: str, reason: str, *, by: str) -> int:
+        """End a session of a user by its id in the record; return how many there were."""
+        ended = [
+            one for one in self._registry.all() if one.principal.user == user and one.session_id == session_id
+        ]
+        return await self._end_sessions(ended, reason, by)
+
+    async def _end_sessions(self, ended: Sequence[S], reason: str, by: str) -> int:
         await self._close_all(ended, reason)
         for session in ended:
             await self.recorder.record(
@@ -239,6 +249,19 @@ class EndpointSessions(ABC, Generic[K, S]):
     async def answer_other(self, asked: Mapping[str, Any]) -> Mapping[str, Any]:
         """Do what another gateway asks for about a handle of this endpoint; it may have none."""
         return UNKNOWN
+
+    def list_running(self) -> list[EndpointOperation]:
+        """Return the statements that have been decided on and have not ended."""
+        return [
+            operation
+            for session in self._registry.all()
+            for operation in session.operations.values()
+            if operation.cleared is not None and not operation.life.ended
+        ]
+
+    @abstractmethod
+    async def stop(self, operation: EndpointOperation, reason: str) -> None:
+        """Have Spark stop a statement that somebody else than its client wants ended."""
 
     def begin_closing(self) -> None:
         """Begin to close what Spark has to end; nothing where its sessions outlive a gateway."""

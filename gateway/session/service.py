@@ -26,6 +26,7 @@ from gateway.model.statement import Client, SessionContext
 from gateway.session.beginnings import bounded_login, wait_a_moment
 from gateway.session.dependencies import FIRST_CONTEXT, Dependencies
 from gateway.session.elsewhere import UNKNOWN, AskedHandle, Elsewhere, OperationReport, write_error
+from gateway.session.endpoint import EndpointOperation
 from gateway.session.execution import Execution
 from gateway.session.identifiers import Handle, new_event_id, new_handle
 from gateway.session.lifecycle import STOPPING
@@ -149,6 +150,10 @@ class Sessions(EndpointSessions[bytes, Session]):
 
     def describe_wait(self, session: Session) -> str:
         return self._execution.describe_wait(session)
+
+    async def stop(self, operation: EndpointOperation, reason: str) -> None:
+        if isinstance(operation, ThriftOperation):
+            await self._execution.cancel(operation)
 
     async def close_session(self, principal: Principal, handle: Handle) -> None:
         """Close the session, whatever runs in it."""

@@ -8,6 +8,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from gateway.model.networks import Network
+from gateway.settings.console import ConsoleSettings
 from gateway.settings.section import Count, Host, Name, Port, Seconds, Secret, Section
 
 HttpPath = Annotated[str, Field(pattern=r"^[\w.~-]+(/[\w.~-]+)*$", max_length=200)]
@@ -162,8 +163,8 @@ class SessionApiSettings(_Administered):
 
 
 class AdminListener(Section):
-    """`/healthz`, `/readyz` and Prometheus `/metrics` without login, so keep it on a private address;
-    Ranger's REST API and the column lineage, when enabled, with one."""
+    """`/healthz`, `/readyz` and Prometheus `/metrics` without login, so keep it on a private address; the
+    console, and Ranger's REST API and the column lineage, when enabled, with one."""
 
     host: Host = "127.0.0.1"
     """Address to listen on."""
@@ -177,6 +178,7 @@ class AdminListener(Section):
     lineage: LineageApiSettings | None = None
     tags: TagApiSettings | None = None
     sessions: SessionApiSettings | None = None
+    console: ConsoleSettings | None = ConsoleSettings()
 
 
 class Listeners(Section):

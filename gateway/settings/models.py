@@ -465,6 +465,20 @@ class Settings(Section):
         return self
 
     @model_validator(mode="after")
+    def _console_is_a_client(self) -> Settings:
+        console = self.listeners.admin.console
+        if console is None or console.oidc is None:
+            return self
+        if self.logins.jwt is None:
+            raise ValueError("`listeners.admin.console.oidc` needs `logins.jwt`")
+        if console.oidc.client_id not in self.logins.jwt.audiences:
+            raise ValueError(
+                "`listeners.admin.console.oidc.client_id` must be one of `logins.jwt.audiences`, because it "
+                "is the audience of the provider's ID tokens"
+            )
+        return self
+
+    @model_validator(mode="after")
     def _sparks_stand_apart(self) -> Settings:
         sparks = self.all_backends
         named = self.backends.get(DEFAULT_BACKEND, self.backend)

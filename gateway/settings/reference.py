@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import ast
+import inspect
 import json
+import textwrap
 import types
 import typing
 from collections.abc import Iterator
@@ -37,16 +40,18 @@ def page() -> str:
 
 def _section(path: str, model: type[BaseModel], text: str) -> Iterator[str]:
     rows, inner = [], []
+    meanings = _read_meanings(model)
     for name, field in model.model_fields.items():
+        meaning = meanings.get(name) or field.description or ""
         where = f"{path}.{name}" if path else name
         section = section_type(field.annotation)
         if section is not None:
             optional = field.default is None
-            about = " ".join(f"{section.__doc__} {field.description or ''}".split())
+            about = " ".join(f"{section.__doc__} {meaning}".split())
             listed = "[]" if typing.get_origin(field.annotation) is tuple else ""
             inner.append((where + listed, section, about + (" Optional." if optional else "")))
         else:
-            rows.append(f"| `{where}` | {_type(field)} | {_default(field)} | {_prose(field)} |\n")
+            rows.append(f"| `{where}` | {_type(field)} | {_default(field)} | {_prose(meaning)} |\n")
     if path:
         yield f"\n## `{path}`\n\n{_flow(text)}\n"
     if rows:
@@ -60,8 +65,30 @@ def _flow(text: str) -> str:
     return " ".join(text.split())
 
 
-def _prose(field: FieldInfo) -> str:
-    return _flow(field.description or "").replace("|", "\\|")
+def _read_meanings(model: type[BaseModel]) -> dict[str, str]:
+    """Return the text below each field of a model and of those it inherits from.
+
+    Read here rather than by pydantic, which would read all sources whenever a gateway starts.
+    """
+    found: dict[str, str] = {}
+    for one in reversed(model.__mro__):
+        if not issubclass(one, BaseModel) or one is BaseModel:
+            continue
+        parsed = typing.cast(ast.ClassDef, ast.parse(textwrap.dedent(inspect.getsource(one))).body[0])
+        for field, text in zip(parsed.body, parsed.body[1:], strict=False):
+            if (
+                isinstance(field, ast.AnnAssign)
+                and isinstance(field.target, ast.Name)
+                and isinstance(text, ast.Expr)
+                and isinstance(text.value, ast.Constant)
+                and isinstance(text.value.value, str)
+            ):
+                found[field.target.id] = inspect.cleandoc(text.value.value)
+    return found
+
+
+def _prose(meaning: str) -> str:
+    return _flow(meaning).replace("|", "\\|")
 
 
 def _default(field: FieldInfo) -> str:

@@ -56,7 +56,7 @@ SparkConnect = Annotated[str, Field(pattern=r"^sc://[^\s/;]+(/(;[^\s]*)?)?$")]
 class Section(BaseModel):
     """Base of every section: frozen, and a misspelt key is a fault."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+    model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 class Secret(Section):

@@ -129,7 +129,7 @@ SCRIPTS = {
 }
 
 
-@pytest.mark.in_turn(2)
+@pytest.mark.in_turn(3)
 def test_scripts_become_one_graph_whatever_their_order(ask: Ask, tmp_path: Path) -> None:
     (tmp_path / "tables.yaml").write_text(TABLES)
     scripts = tmp_path / "scripts"
@@ -153,7 +153,7 @@ def test_scripts_become_one_graph_whatever_their_order(ask: Ask, tmp_path: Path)
     assert " 0 new in the graph" in ask(*arguments)[1]
 
 
-@pytest.mark.in_turn(2)
+@pytest.mark.in_turn(3)
 def test_imported_statements_are_events_too(ask: Ask, tmp_path: Path) -> None:
     (tmp_path / "tables.yaml").write_text(TABLES)
     (tmp_path / "gateway.yaml").write_text(

@@ -339,7 +339,7 @@ policies:
 SEEN_TABLES = "catalogs: {spark_catalog: {sales: {orders: {columns: {id: int}}}, hr: {}}}\n"
 
 
-@pytest.mark.in_turn(3)
+@pytest.mark.in_turn(4)
 @pytest.mark.parametrize(
     ("access", "resource", "statement", "allowed"),
     [

@@ -120,7 +120,7 @@ if sys.argv[2] == "killed":
 
 
 @pytest.mark.parametrize("how", ["ended", "killed"])
-@pytest.mark.in_turn(2)
+@pytest.mark.in_turn(3)
 def test_what_a_client_does_that_leaves_without_stopping_has_an_end(
     gateway: RunningGateway, how: str
 ) -> None:
@@ -232,7 +232,7 @@ def test_a_statement_is_explained_without_a_thrift_server(connect_only: RunningG
 # -- a gateway that is restarted -----------------------------------------------------------------------------
 
 
-@pytest.mark.in_turn(3, place=0)
+@pytest.mark.in_turn(4, place=0)
 def test_a_client_in_the_middle_of_a_result_outlives_a_restart_of_the_gateway(
     spark: Spark, open_directory: Path
 ) -> None:

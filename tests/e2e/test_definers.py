@@ -19,7 +19,7 @@ from gateway.frontends.users import read_users, remove_user, set_user
 from tests.e2e.one_pack import ENDPOINTS, PASSWORD, Ask, Thrift, sessions, write_settings
 from tests.e2e.running import RunningGateway, Spark, until
 
-pytestmark = pytest.mark.in_turn(6)
+pytestmark = pytest.mark.in_turn(8)
 
 GROUPS = {"ann": ["analysts"], "abe": ["analysts"], "hal": ["hr"], "ray": [], "zoe": ["movers"]}
 PACK = """

@@ -124,7 +124,7 @@ def test_the_tour_shows_three_people_and_ends(directory: Path) -> None:
 
 
 @pytest.mark.timeout(1800)
-@pytest.mark.in_turn(6)
+@pytest.mark.in_turn(8)
 def test_a_spark_that_dies_ends_the_demo_with_a_reason(directory: Path) -> None:
     """Killed, it leaves Derby's locks behind; the tests after this one start on that metastore."""
     demo = Demo(directory, "--no-tour")
@@ -138,7 +138,7 @@ def test_a_spark_that_dies_ends_the_demo_with_a_reason(directory: Path) -> None:
 
 
 @pytest.mark.timeout(1800)
-@pytest.mark.in_turn(6)
+@pytest.mark.in_turn(8)
 def test_a_second_start_finds_the_data_and_ctrl_c_stops_everything(directory: Path) -> None:
     demo = Demo(directory, "--no-tour")
     demo.wait_for("Ctrl-C stops everything.")
@@ -165,7 +165,7 @@ def test_a_second_start_finds_the_data_and_ctrl_c_stops_everything(directory: Pa
 
 
 @pytest.mark.timeout(1800)
-@pytest.mark.in_turn(2)
+@pytest.mark.in_turn(3)
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda n: n.name)
 def test_a_signal_while_it_starts_leaves_nothing(directory: Path, number: signal.Signals) -> None:
     """Both end it by the same way, from the start on: so one of them is enough for a demo that serves."""

@@ -19,6 +19,9 @@ from tests.e2e.running import RunningGateway, Spark
 USER = "mallory"
 
 
+pytestmark = pytest.mark.in_turn(2)
+
+
 @pytest.fixture(scope="module")
 def thrift(lab_gateway: RunningGateway) -> Iterator[Any]:
     connection = hive.connect(

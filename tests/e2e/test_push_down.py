@@ -143,7 +143,7 @@ PRUNED = {
 }
 
 
-@pytest.mark.in_turn(2)
+@pytest.mark.in_turn(3)
 @pytest.mark.parametrize(("text", "found"), PRUNED.values(), ids=PRUNED)
 async def test_the_source_is_asked_for_what_the_user_asks_for(
     world: World, reader: ReaderPool, cursor: Any, text: str, found: str
@@ -223,7 +223,7 @@ def derby(cursor: Any) -> Any:
     return cursor
 
 
-@pytest.mark.in_turn(2)
+@pytest.mark.in_turn(3)
 @pytest.mark.parametrize(("text", "found"), TAKEN.values(), ids=TAKEN)
 async def test_a_database_is_given_aggregates_and_limits(
     world: World, reader: ReaderPool, derby: Any, text: str, found: str
@@ -318,7 +318,7 @@ PRUNED_FRAMES = {
 }
 
 
-@pytest.mark.in_turn(2)
+@pytest.mark.in_turn(3)
 @pytest.mark.parametrize(("frame", "pruned"), PRUNED_FRAMES.values(), ids=PRUNED_FRAMES)
 async def test_plans_of_spark_connect_ask_through_views_for_what_they_ask_for(
     world: World, reader: ReaderPool, cursor: Any, spark: Spark, frame: Callable[[], Frame], pruned: bool
@@ -586,7 +586,7 @@ STATEMENTS = st.one_of(
 )
 
 
-@pytest.mark.in_turn(2)
+@pytest.mark.in_turn(3)
 @settings(
     max_examples=tries(30 if EFFORT <= 1 else 75),
     deadline=None,
@@ -620,6 +620,7 @@ _MODES = {
 }
 
 
+@pytest.mark.in_turn(2)
 @pytest.mark.parametrize("mode", _MODES)
 async def test_what_is_shown_may_fail_and_tells_nothing(
     world: World, reader: ReaderPool, cursor: Any, mode: str
@@ -694,7 +695,7 @@ _SETTINGS = {
 }
 
 
-@pytest.mark.in_turn(2)
+@pytest.mark.in_turn(3)
 @pytest.mark.parametrize("setting", _SETTINGS)
 async def test_what_is_nearly_the_same_is_told_apart(
     world: World, reader: ReaderPool, cursor: Any, setting: str

@@ -25,7 +25,7 @@ from gateway.frontends.users import set_user
 from gateway.settings.loading import load_settings
 from tests.e2e.running import PASSWORDS, RunningGateway, Spark, connect, until
 
-pytestmark = pytest.mark.in_turn(2)
+pytestmark = pytest.mark.in_turn(3)
 
 SERVICE = "lake"
 KEEPER, PLUGIN, PASSWORD = "ruth", "poller", "correct horse battery"

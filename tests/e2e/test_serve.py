@@ -164,7 +164,7 @@ def test_the_command_explains_with_the_catalog_of_the_running_spark(gateway: Run
     assert json.loads(done.stdout)["forwarded"] == "TABLE `spark_catalog`.`hr`.`department`"
 
 
-@pytest.mark.in_turn(2, place=0)
+@pytest.mark.in_turn(3, place=0)
 def test_the_audit_commands_find_what_happened(gateway: RunningGateway) -> None:
     gateway.query("carol", "SELECT 'needle one' AS n, card FROM sales.customer LIMIT 3")
     refusal = gateway.refusal("carol", "SELECT 'needle two', salary FROM hr.employee")

@@ -15,11 +15,11 @@ from gateway.app import jobs as made
 from gateway.errors import BackendUnavailable
 from gateway.jobs import rollup_texts
 from gateway.jobs.rollup_texts import write_fingerprints
-from gateway.jobs.shapes import lex_statement
 from gateway.jobs.spark import FEW_ROWS, tune_for_rows
 from gateway.model.reading import NotRead
 from gateway.plan.rendering import render
 from gateway.reader.pool import ReaderPool
+from gateway.reader.shapes import lex_statement
 from gateway.settings.loading import parse_settings
 from gateway.wire import connect
 from tests.plan.frames import message, sql, table

@@ -20,7 +20,6 @@ from gateway.errors import BackendUnavailable
 from gateway.jobs.replay.comparing import Judged, changes, explain_not_comparable, extract_judged
 from gateway.jobs.replay.questions import Question, question_of, with_catalogs
 from gateway.jobs.rollup_texts import LONGEST
-from gateway.jobs.shapes import lex_statement
 from gateway.model.catalog import CatalogSnapshot, Table, TableName
 from gateway.model.metalakes import NONE_LISTED, ListedCatalogs
 from gateway.model.policy import PolicySet
@@ -31,6 +30,7 @@ from gateway.model.statement import NeedsCatalog
 from gateway.pipeline import Rules, judge
 from gateway.reader.limits import ReaderLimits
 from gateway.reader.pool import ReaderPool
+from gateway.reader.shapes import lex_statement
 
 ANSWER = (
     "key string, reason string, needs array<array<string>>, old string, new string, old_code string,"

@@ -28,9 +28,10 @@ from gateway.session.connect.calls import Calls
 from gateway.session.connect.config import settings_changed
 from gateway.session.connect.endings import Endings
 from gateway.session.connect.execution import ConnectExecution
-from gateway.session.connect.operation import ConnectSession, ExecutionOptions
+from gateway.session.connect.operation import ConnectOperation, ConnectSession, ExecutionOptions
 from gateway.session.connect.streams import Streams
 from gateway.session.dependencies import Dependencies
+from gateway.session.endpoint import EndpointOperation
 from gateway.session.identifiers import new_uuid
 from gateway.session.lifecycle import STOPPING
 from gateway.session.limits import SessionLimits
@@ -99,6 +100,10 @@ class ConnectSessions(EndpointSessions[SessionKey, ConnectSession]):
 
     def describe_wait(self, session: ConnectSession) -> str:
         return self._execution.describe_wait(session)
+
+    async def stop(self, operation: EndpointOperation, reason: str) -> None:
+        if isinstance(operation, ConnectOperation):
+            await self._endings.stop(operation, reason)
 
     # -- plans -------------------------------------------------------------------------------------------
 

@@ -405,7 +405,7 @@ async def test_a_gateway_that_does_right_raises_no_alarm(ground: Ground, reader:
     ],
 )
 @pytest.mark.asyncio(loop_scope="session")
-@pytest.mark.in_turn(6)
+@pytest.mark.in_turn(8)
 async def test_what_the_gateway_does_wrong_is_an_alarm(
     ground: Ground, reader: ReaderPool, broken: str, shown: set[str]
 ) -> None:
@@ -428,7 +428,7 @@ async def test_what_the_gateway_does_wrong_is_an_alarm(
 
 
 @pytest.mark.asyncio(loop_scope="session")
-@pytest.mark.in_turn(3)
+@pytest.mark.in_turn(4)
 async def test_what_cannot_be_proved_is_counted(ground: Ground, reader: ReaderPool) -> None:
     world = World()
     recent = {"text": "SELECT id FROM employee WHERE now() > '2020-01-01'", "columns": {"id": "int"}}
@@ -496,7 +496,7 @@ async def test_dates_and_times_beyond_pythons_years_are_compared(ground: Ground,
 
 
 @pytest.mark.asyncio(loop_scope="session")
-@pytest.mark.in_turn(3)
+@pytest.mark.in_turn(4)
 async def test_each_user_and_table_has_its_turn(ground: Ground, reader: ReaderPool) -> None:
     many = [("bob", f"SELECT name FROM employee WHERE id = {i}") for i in range(30)]
     await fill(ground.dsn, await recorded(World(), reader, [*many, *STATEMENTS[3:]]))

@@ -6,8 +6,12 @@ Of a plan, the record has a rendering in Python, where a string may hold what cl
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
+from gateway.model.reading import NotRead
+
+FingerprintOf = Callable[[str], Awaitable[str | NotRead]]
+"""Takes the literals out of a text, by Spark's own lexer."""
 _STRING = r'r?"""(?:(?!""").)*(?:"""|\Z)|"(?:[^"\\]|\\.)*(?:"|\\?\Z)|' + r"'(?:[^'\\]|\\.)*(?:'|\\?\Z)"
 """A string of a rendering, or what is there of one where the rendering was cut."""
 _STRINGS = re.compile(_STRING, re.DOTALL)

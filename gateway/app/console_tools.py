@@ -1,0 +1,20 @@
+"""What all pages of the console are made with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gateway.console.texts import ShownTexts
+from gateway.database.migrate import LazyPool
+from gateway.session.recorder import Recorder
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsoleTools:
+    """Connections to the database, and texts as viewers may see them."""
+
+    pool: LazyPool
+    texts: ShownTexts
+    recorder: Recorder
+    public_url: str
+    """Address by which browsers reach the console; empty where the settings have none."""
