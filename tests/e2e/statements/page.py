@@ -72,11 +72,11 @@ What a body reads is judged as the text of a view is: whoever makes the function
 and is its definer, which the gateway records at the end of the function's comment; tables are stored with
 their whole names. A call needs that the definer may read all of it now, and has the masks and filters of
 whoever calls. Where one of these stands in it, and where its definer's access lends something, the body is
-written out in the place of the call, under the settings of the session, which have to be Spark's own. Then
-a call is refused in UPDATE, DELETE and MERGE, in EXPLAIN, in expressions of DataFrames, and where Spark has
-no subqueries: in ON, and in queries with GROUP BY unless it is grouped by or aggregated. A column that is computed of a call may need an
-alias. A table function that lends rows is called with constants. A function that was made past the gateway
-has no definer: an operator vouches for what it reads.
+written out in the place of the call, under the settings of the session, which have to be Spark's own. Then a
+call is refused in UPDATE, DELETE and MERGE, in EXPLAIN, in expressions of DataFrames, and where Spark has no
+subqueries: in ON, and in queries with GROUP BY unless it is grouped by or aggregated. A column that is
+computed of a call may need an alias. A table function that lends rows is called with constants. A function
+that was made past the gateway has no definer: an operator vouches for what it reads.
 
 A temporary function that reads tables has the masks and filters of who made it in its body. It ends, with
 what came of it, when policies would have it read otherwise; its plan and its text are not shown.
