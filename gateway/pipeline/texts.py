@@ -42,7 +42,7 @@ from gateway.pipeline.seeing import (
     note_attempts,
     usage_of,
 )
-from gateway.sql.classify import classify, list_short_functions
+from gateway.sql.classify import classify, is_registered, list_short_functions
 from gateway.sql.dataset_statements import DatasetStatement, dataset_privileges, dataset_statement
 from gateway.sql.delta_commands import changes_privileges
 from gateway.sql.evaluate import (
@@ -203,7 +203,9 @@ async def _bodies_read(prepared: Prepared, judging: Judging) -> Prepared | Refus
             return Refusal(code="SPARK", sqlstate=reading.sqlstate, message=reading.message)
         if isinstance(reading, NotRead):
             return refuse_unread(reading)
-        called = list_functions_of_databases(reading.functions, prepared.names)
+        # RULE (function-of-session-called)
+        named = [one for one in reading.functions if not is_registered(one, prepared.names)]
+        called = list_functions_of_databases(named, prepared.names)
         refusal = body_refusal(body, reading, called)
         required = classify(reading, prepared.names)
         functions = function_privileges(reading.functions, prepared.names, short=True)

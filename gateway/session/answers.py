@@ -34,6 +34,8 @@ _SCHEMA_LINE = re.compile(r"^ \|-- (.+?): ", re.MULTILINE)
 """A top-level column of the schema tree that SHOW TABLE EXTENDED prints."""
 
 
+SQL_FUNCTION = '"sqlFunction.'
+"""What the description of a SQL function has in it."""
 _DETAILED = "# Detailed Table Information"
 
 
@@ -367,13 +369,15 @@ def _connect_tables(rule: AnswerRule, rows: Sequence[_Row], visible: Visible) ->
 def _connect_functions(rule: AnswerRule, rows: Sequence[_Row], visible: Visible) -> list[_Row]:
     """Filter Function (name, catalog, namespace, description, className, isTemporary).
 
-    What is built in counts as temporary. The description of a persistent SQL function holds its text.
+    What is built in counts as temporary. The description of a SQL function holds its text, and that of a
+    temporary one can have row filters and masks in it.
     """
     shown: list[_Row] = []
     for row in _wide(rows, 6):
         name, namespace = _name(row, 0), _namespace(row, 2)
         if _flag(row[5]):
-            shown.append(row)
+            # RULE (temporary-function-text)
+            shown.append(_blank(row, 3) if SQL_FUNCTION in _text(row, 3) else row)
         elif (database := one_name([unquote(level) for level in namespace])) is not None:
             catalog = _catalog(rule, row, 1)
             if visible(Resource.udf(catalog, database, unquote(name))):

@@ -158,7 +158,7 @@ _WORDS = frozenset(
 
 _PLAIN_FORMATS = frozenset({"orc", "parquet"})
 """Formats of files with few options, all of which are known."""
-_PLAIN_OPTION = re.compile(r"[a-z_]+", re.ASCII)
+_PLAIN_OPTION = re.compile(r"[a-z][a-z_]*", re.ASCII)
 _READ_OPTIONS = frozenset(
     """
     basepath compression datetimerebasemode globpathfilter ignorecorruptfiles ignoremissingfiles

@@ -235,6 +235,17 @@ async def test_a_temporary_function_keeps_what_its_maker_may_read(reader4: Reade
         assert "temporary function" in verdict.message
 
 
+async def test_a_body_calls_no_function_of_the_session(reader4: ReaderPool) -> None:
+    lab = Lab(reader4, described(FREE))
+    context = SessionContext(namespace=("lab",), handles=frozenset({SparkHandle("function", "total")}))
+    for kind, name in (("FUNCTION", "outer"), ("TEMPORARY FUNCTION", "own")):
+        text = f"CREATE {kind} {name}(p INT) RETURNS INT RETURN total(p)"
+        made = Statement(text=text, principal=lab.world.principal("ann"), context=context)
+        verdict = await lab.world.judge_statement(made, reader4)
+        assert isinstance(verdict, Refused), verdict
+        assert "`total` is neither" in verdict.message
+
+
 async def test_a_temporary_function_calls_no_function_of_a_database(reader4: ReaderPool) -> None:
     lab = Lab(reader4, described(FREE))
     said = await refused(lab, "CREATE TEMPORARY FUNCTION own(x INT) RETURNS INT RETURN lab.total(x)")

@@ -1021,7 +1021,7 @@ REMOVALS = (
     Removal(
         "metric-view-functions",
         "metric views call functions by their whole names",
-        DropOperand(1),
+        Becomes("True"),
         "pipeline.test_metrics",
     ),
     Removal(
@@ -1070,6 +1070,12 @@ REMOVALS = (
         "temporary-function-guarded",
         "a temporary one is kept as its maker may read it",
         Becomes('Splice(span=place, text=kept, kind="body", parts=(kept,))'),
+        "pipeline.test_function_bodies",
+    ),
+    Removal(
+        "function-of-session-called",
+        "a body calls no function of the session",
+        Becomes("[*reading.functions]"),
         "pipeline.test_function_bodies",
     ),
     Removal(
