@@ -22,7 +22,7 @@ PERSISTED = SparkHandle("persisted", "")
 """Rows of DataFrames in Spark's cache, which finds them by their plans: all of a session are one."""
 
 
-def reading_function(name: str) -> SparkHandle:
+def mark_reading_function(name: str) -> SparkHandle:
     """Return what says that the body of a temporary function has the masks and filters of who made it."""
     return SparkHandle("reading_function", name)
 

@@ -80,7 +80,7 @@ async def _bind(
     asked = await reader.read(inner)
     if not isinstance(asked, Reading):
         return asked
-    held = reading_places(asked, inner)
+    held = list_markers(asked, inner)
     if isinstance(held, Unsupported):
         return held
     named = any(written.startswith(":") for written in held)
@@ -113,7 +113,7 @@ async def _bind(
     return guard.apply(inner, splices)
 
 
-def reading_places(asked: Reading, inner: str) -> tuple[str, ...] | Unsupported:
+def list_markers(asked: Reading, inner: str) -> tuple[str, ...] | Unsupported:
     """Return the markers of a text as they are written, each of them where a value can stand."""
     why = parameter_refusal(asked, stored=False)
     if why is not None:  # RULE (immediate-markers)

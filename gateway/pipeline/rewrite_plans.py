@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from gateway.model.catalog import TableKind, TableName
-from gateway.model.handles import PERSISTED, reading_function
+from gateway.model.handles import PERSISTED, mark_reading_function
 from gateway.model.statement import (
     RELAY,
     AnswerRule,
@@ -539,7 +539,7 @@ class DecidedPlan:
         called = {one.parts[-1].lower() for one in self.reading.functions}
         called |= {one.parts[-1].lower() for text in self.texts.all for one in text.reading.functions}
         handles = self.context.handles
-        return any(reading_function(name) in handles for name in called)
+        return any(mark_reading_function(name) in handles for name in called)
 
     def _list_judged_tables(self, sources: ReadSources) -> Iterator[TableName]:
         """Return every table that the verdict on a plan rests on, but for what its texts and views read."""

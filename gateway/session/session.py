@@ -11,7 +11,7 @@ from typing import Literal, NamedTuple
 
 from gateway.model.catalog import Table, TableKind, TableName, is_cached_by_sessions
 from gateway.model.changed_names import NOBODY, ChangedNames
-from gateway.model.handles import PERSISTED, HandleKind, SparkHandle, functions_called, reading_function
+from gateway.model.handles import PERSISTED, HandleKind, SparkHandle, functions_called, mark_reading_function
 from gateway.model.meaning_settings import may_change_meaning
 from gateway.model.principal import Principal
 from gateway.model.statement import (
@@ -256,7 +256,7 @@ class NameResolution:
                 self._remove_view(effect.name)
                 self.ended_views.pop(effect.name.lower(), None)
             if isinstance(effect, DropFunction):  # RULE (dropped-function-unknown)
-                gone = functions_called(effect.name) | {reading_function(effect.name)}
+                gone = functions_called(effect.name) | {mark_reading_function(effect.name)}
                 self.context = replace(self.context, handles=self.context.handles - gone)
             self.context = before_forwarding(self.context, effect)
 
@@ -313,10 +313,10 @@ class NameResolution:
         name = made.handle.id
         self.add_handle(made.handle)
         if made.reads:  # RULE (function-body-noted)
-            self.add_handle(reading_function(name))
+            self.add_handle(mark_reading_function(name))
             self.functions[name] = self._cache(cleared, policies_version, statement_id)
         else:
-            self.drop_handle(reading_function(name))
+            self.drop_handle(mark_reading_function(name))
             self.functions.pop(name, None)
 
     def _cache(

@@ -13,7 +13,7 @@ from typing import Final
 
 from gateway.model.catalog import FUNCTION, TableName, quote
 from gateway.model.files import SESSION_CATALOG
-from gateway.model.handles import HandleKind, SparkHandle, functions_called, reading_function
+from gateway.model.handles import HandleKind, SparkHandle, functions_called, mark_reading_function
 from gateway.model.reading import FunctionRef, Reading, RelationRole, Span
 from gateway.model.resource import Resource
 from gateway.model.statement import CatalogChanged, DropFunction, MakeFunction, RegisterCode
@@ -79,7 +79,7 @@ def describe(scope: CommandScope) -> Required:
     parts = name_parts(child, scope.command.node)
     name = parts[0].lower()
     registered = functions_called(name) & scope.names.context.handles
-    if len(parts) == 1 and reading_function(name) in scope.names.context.handles:
+    if len(parts) == 1 and mark_reading_function(name) in scope.names.context.handles:
         # RULE (reading-function-described)
         raise CannotClassify(f"the description of `{name}` would show row filters and masks")
     if len(parts) == 1 and (registered or name in BUILTIN_NAMES or not _PLAIN.fullmatch(name)):

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from gateway.model.catalog import GLOBAL_TEMP, levels
 from gateway.model.files import SESSION_CATALOG
-from gateway.model.handles import reading_function
+from gateway.model.handles import mark_reading_function
 from gateway.model.reading import RelationRole
 from gateway.model.reading_settings import (
     find_pinned_value,
@@ -354,7 +354,7 @@ def explain(scope: CommandScope) -> Required:
         # RULE (explain-temp-view)
         raise CannotClassify("a plan over a temporary view would show the definition of the view")
     if any(
-        reading_function(one.parts[-1].lower()) in scope.names.context.handles
+        mark_reading_function(one.parts[-1].lower()) in scope.names.context.handles
         for one in scope.reading.functions
     ):
         # RULE (explain-reading-function)

@@ -13,7 +13,7 @@ from gateway.catalog.describe import function_from_rows
 from gateway.catalog.types import NotUnderstood
 from gateway.model.catalog import FUNCTION, TableName
 from gateway.model.definers import definer_mark
-from gateway.model.handles import SparkHandle, reading_function
+from gateway.model.handles import SparkHandle, mark_reading_function
 from gateway.model.reading import Proof
 from gateway.model.statement import (
     Cleared,
@@ -210,7 +210,7 @@ async def test_a_temporary_function_keeps_what_its_maker_may_read(reader4: Reade
     assert filtered.obligations
     await refused(lab, make.format("closed"))
     named = SessionContext(
-        namespace=("lab",), handles=frozenset({SparkHandle("function", "own"), reading_function("own")})
+        namespace=("lab",), handles=frozenset({SparkHandle("function", "own"), mark_reading_function("own")})
     )
     for text, why in (
         ("EXPLAIN SELECT own(1)", "would show"),

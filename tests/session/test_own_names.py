@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from gateway.model.catalog import TableName
-from gateway.model.handles import SparkHandle, reading_function
+from gateway.model.handles import SparkHandle, mark_reading_function
 from gateway.model.principal import Principal
 from gateway.model.statement import (
     Cleared,
@@ -152,7 +152,7 @@ async def test_a_function_that_reads_ends_with_what_it_reads_and_so_does_what_ca
     run(session, "SET VAR y = 2", SetVariables(frozenset({"y"})))
     run(session, "CREATE TEMP VIEW v AS SELECT f()", CreateTempView("v"))
     run(session, "CREATE TEMP VIEW w AS SELECT 2", CreateTempView("w"))
-    assert session.context.handles == {handle, reading_function("f")}
+    assert session.context.handles == {handle, mark_reading_function("f")}
     assert await policies.renew() == []
     policies.mark = " masked"
     assert await policies.renew() == [
