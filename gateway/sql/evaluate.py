@@ -303,8 +303,11 @@ class Evaluation:
                     )
             barred = hidden > 0 if name in read else 0 < hidden < len(table.columns)
             barred = barred or (name in past and not view.uniform())
+            # Renamed, a view keeps text and definer, and readers what policies say of what it reads.
+            moved = table.kind is TableKind.VIEW and any(name == old for old, _ in required.renamed)
+            beneath = name.fold() in obliged_views and not moved
             # RULE (raw-command-masks, raw-command-filters, raw-command-hidden-columns, raw-command-views)
-            if view.masks or view.row_filter is not None or barred or name.fold() in obliged_views:
+            if view.masks or view.row_filter is not None or barred or beneath:
                 return Denied(
                     f"a row filter, column mask or hidden column of table {name} applies to user "
                     f"{self.principal.user}, so this kind of statement is not allowed on it"

@@ -26,6 +26,17 @@ def all_parts() -> Sequence[ConsolePart]:
     return made.list_parts(gateway, tools)
 
 
+def _empty_database() -> MagicMock:
+    """Return connections to a database in which nothing is."""
+    connection = MagicMock()
+    connection.fetch = AsyncMock(return_value=[])
+    connection.fetchrow = connection.fetchval = AsyncMock(return_value=None)
+    connection.execute = AsyncMock(return_value="")
+    pool = MagicMock()
+    pool.acquire.return_value.__aenter__.return_value = connection
+    return pool
+
+
 @dataclass(frozen=True)
 class Door:
     """One way in: a method and a path, and the rule of what is behind it."""
