@@ -135,6 +135,7 @@ night minors: export SLUICE_TEST_DAY = all
 night: export SLUICE_TEST_EFFORT = 20
 night: $(STAMP) $(LOGINS_STAMP) $(NPM_STAMP) $(GRAVITINO)/.installed $(CHARTS)/.tools/render $(CHARTS)/.tools/.schemas $(CHARTS)/.tools/promtool build-dbt build-go build-java $(PYSPARK_CLIENTS) $(SUPERSET) lake-jars
 	@$(PY) -m pytest -n $(LANES) --costs --timeout 7200 -m 'not bench' $(ARGS)
+	@$(MAKE) cluster-demo KILLS=50
 	@exec $(MAKE) minors
 
 minors: $(STAMP)

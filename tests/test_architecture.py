@@ -563,6 +563,55 @@ def test_a_module_says_what_it_is_for_and_stays_small(path: Path) -> None:
     assert path.name not in {"utils.py", "util.py", "helpers.py", "common.py", "misc.py"}
 
 
+WAY = (
+    "model/catalog.py",
+    "model/snapshot.py",
+    "model/statement.py",
+    "pipeline/__init__.py",
+    "pipeline/judging.py",
+    "reader/port.py",
+    "session/ports.py",
+    "session/verdicts.py",
+    "session/deciding.py",
+    "session/freshness.py",
+    "session/locks.py",
+    "sql/evaluate.py",
+    "sql/names.py",
+)
+"""What a room gives another on the way of a statement: values, and ports of a few methods."""
+CALLBACKS = {
+    "AskOwner": "asks another gateway of a handle that is its own",
+    "CatalogLogins": "a session of Spark that is opened, before any statement",
+    "LookUp": "authors of policies, when these change",
+    "MakeProtocol": "a connection, before anybody has logged in",
+    "clock": "time comes in as an argument",
+    "end": "a connection, before anybody has logged in",
+    "govern": "within the pipeline: a text leads to views, whose texts take the same way",
+    "now": "time comes in as an argument",
+    "watch": "within the session room: finds out the end of a statement that somebody waits for",
+}
+"""Names whose values are called, and why a trace of a statement still reads in the order of the code."""
+
+
+def callables_in(tree: ast.Module) -> Iterator[str]:
+    """Yield the names of fields, parameters and aliases that are functions."""
+    for node in ast.walk(tree):
+        match node:
+            case (
+                ast.AnnAssign(target=ast.Name(id=name), annotation=kind) | ast.arg(arg=name, annotation=kind)
+            ):
+                if kind is not None and "Callable[" in ast.unparse(kind):
+                    yield name
+            case ast.Assign(targets=[ast.Name(id=name)], value=value) if "Callable[" in ast.unparse(value):
+                yield name
+
+
+def test_rooms_hand_each_other_no_callbacks_on_the_way_of_a_statement() -> None:
+    found = {(home, name) for home in WAY for name in callables_in(ast.parse((GATEWAY / home).read_text()))}
+    assert sorted(one for one in found if one[1] not in CALLBACKS) == []
+    assert {name for _, name in found} == CALLBACKS.keys(), "rows that nothing needs any more"
+
+
 def test_the_check_itself_sees_a_forbidden_import() -> None:
     """A fence that nobody has seen stop anything proves nothing."""
     assert not allowed(Import("frontends", GATEWAY, 1, "gateway.backends.spark_thrift.Backend"))

@@ -22,6 +22,7 @@ from gateway.admin.requests import BadRequest, NotFound
 from gateway.app.console_proposals import make_parts as make_proposals
 from gateway.app.console_samples import run_sample
 from gateway.app.console_tools import ConsoleTools
+from gateway.app.current_policies import SupposedPolicies
 from gateway.app.gateway_parts import GatewayParts
 from gateway.app.logins import make_impersonation
 from gateway.app.pack_history import keep_pack_history
@@ -167,11 +168,9 @@ class _Composition:
         verdicts = Verdicts(
             VerdictInputs(
                 judge=dependencies.judge,
-                policies=lambda: policies,
-                authority=engine_for,
+                policies=SupposedPolicies(policies, parts.identities.principals),
                 catalog=dependencies.catalog,
                 now=lambda: context.time or datetime.now().astimezone(),
-                principals=lambda: parts.identities.principals,
                 places=dependencies.places,
             )
         )
@@ -502,7 +501,7 @@ class _OtherPolicies:
         return self._composed.current
 
     def stale(self) -> str | None:
-        return self._composed._parts.dependencies.stale()
+        return self._composed._parts.dependencies.policies.stale()
 
     async def find_at(self, at: datetime) -> OtherPolicies:
         return await self._composed.find_at(at)

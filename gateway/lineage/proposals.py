@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, NamedTuple
 
+from gateway.database.telling import tell_policies_changed
 from gateway.database.texts import storable
 from gateway.errors import Faults
 from gateway.lineage.evidence import absorb_drift
@@ -514,10 +515,9 @@ async def decide(
         )
         await absorb_drift(connection, wanted)
         accepted = any(known.state == ACCEPTED or state == ACCEPTED for known in new)
-        await connection.execute(
-            "UPDATE sluice.tag_state SET decisions = decisions + 1, accepted = accepted + $1",
-            1 if accepted else 0,
-        )
+        counted = "UPDATE sluice.tag_state SET decisions = decisions + 1, accepted = accepted + $1"
+        await connection.execute(counted, int(accepted))
+        await tell_policies_changed(connection)
         return await proposals(connection, ids=wanted, limit=len(wanted))
 
 

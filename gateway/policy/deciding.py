@@ -477,10 +477,10 @@ class PolicyEngine:
                 return CombinedDecision(DENIED_ABOVE, said=by), denied
         ignore_below = request.ignore_descendant_deny
 
-        def settled(said: Sequence[PolicyEffect]) -> CombinedDecision:
+        def combine(said: Sequence[PolicyEffect]) -> CombinedDecision:
             return any_of(said, wanted[0]) if len(wanted) == 1 else all_of(said, wanted)
 
-        answer = self._in_zones(question, settled, any_access=any_access, ignore_below=ignore_below)
+        answer = self._in_zones(question, combine, any_access=any_access, ignore_below=ignore_below)
         if answer.allowed and question.on_path and not any_access:
             for single in question.single():
                 if other_zone_below(single, answer.zone):

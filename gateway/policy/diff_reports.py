@@ -77,11 +77,11 @@ def diff(
         looked_at += len(found)
         before = comparison.asked
 
-        def told(state: Comparison, before: int = before) -> None:
+        def report(state: Comparison, before: int = before) -> None:
             progress(replace(state, asked=before + state.asked))
 
         compared = compare(
-            engine_for(old), engine_for(new), questions_of(pair, found, asked_people, context), told
+            engine_for(old), engine_for(new), questions_of(pair, found, asked_people, context), report
         )
         comparison.asked += compared.asked
         groups += group_changes(compared.changes, (access.name for access in pair.definition.access_types))

@@ -255,15 +255,15 @@ def _audit_rules(packs: Sequence[Pack]) -> AuditRules:
                 return AuditRules(mode="audit-all")
         mode = mode or pack.audit_mode
 
-    def excluded(key: str) -> frozenset[str]:
+    def union_excluded(key: str) -> frozenset[str]:
         return frozenset[str]().union(*(pack.audit_excluded.get(key, frozenset()) for pack in packs))
 
     return AuditRules(
         mode=mode or "audit-default",
         filters=tuple(found for pack in packs for found in pack.audit_filters),
-        excluded_users=excluded("users"),
-        excluded_groups=excluded("groups"),
-        excluded_roles=excluded("roles"),
+        excluded_users=union_excluded("users"),
+        excluded_groups=union_excluded("groups"),
+        excluded_roles=union_excluded("roles"),
     )
 
 
