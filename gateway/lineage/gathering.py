@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from gateway.lineage.called_functions import write_bodies
+from gateway.model.bounded import BoundedDict
 from gateway.model.catalog import LookUp, TableName, ViewBody, levels
 from gateway.model.lineage import StatementLineage
 from gateway.model.reading import NotParsed, NotRead, Reading, RelationRole, UnnamedColumn
@@ -53,7 +53,7 @@ class Gatherer:
     """Names of catalogs, lower case."""
     listed: Callable[[], Iterable[str]] = tuple
     """More of them, that come and go; those that went as well, for what was recorded before."""
-    _views: OrderedDict[ViewBody, LineageText | None] = field(default_factory=OrderedDict)
+    _views: BoundedDict[ViewBody, LineageText | None] = field(default_factory=lambda: BoundedDict(VIEWS_KEPT))
 
     @property
     def known_catalogs(self) -> frozenset[str]:
@@ -207,8 +207,6 @@ class Gatherer:
         if text != view.text:
             return found  # nor what functions of now are in
         self._views[view] = found
-        if len(self._views) > VIEWS_KEPT:
-            self._views.popitem(last=False)
         return found
 
 

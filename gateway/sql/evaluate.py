@@ -62,6 +62,8 @@ class Evaluation:
     """Fields of the context that some answer depended on."""
     unsure: set[TableName] = field(default_factory=set)
     """Tables that must be looked up first, because it matters who owns them."""
+    _viewed: dict[int, tuple[Table, AccessContext, TableView]] = field(default_factory=dict, init=False)
+    """By the identity of a table: itself, and what the principal may see of it in a context."""
 
     def build_denial(self) -> Denied | None:
         """Return all missing privileges at once, or None when nothing is missing."""
@@ -81,6 +83,14 @@ class Evaluation:
         return view
 
     def _find_view(self, table: Table, context: AccessContext) -> TableView:
+        known = self._viewed.get(id(table))  # each pass asks for it
+        if known is not None and known[0] is table and known[1] is context:
+            return known[2]
+        view = self._make_view(table, context)
+        self._viewed[id(table)] = table, context, view
+        return view
+
+    def _make_view(self, table: Table, context: AccessContext) -> TableView:
         resource = table_resource(table.name, table.owner)
         view = self.engine.table_view(self.principal, resource, table.columns, "select", context)
         if not table.renamed:
@@ -217,6 +227,10 @@ class Evaluation:
             if c.name not in view.hidden
         }
         return any(view.hidden for _, view in seen) and not written <= visible
+
+    def hides_columns(self, names: Iterable[TableName]) -> bool:
+        """Whether some columns of the tables may not be selected."""
+        return any(view.hidden for name in names if (view := self.view(name)) is not None)
 
     def visible_where_some_are_hidden(self, names: Iterable[TableName]) -> dict[TableName, frozenset[str]]:
         """Return the columns, lower case, that may be selected, of those tables that have others too; of none
