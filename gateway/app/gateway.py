@@ -15,6 +15,7 @@ import structlog
 from gateway.admin.listener import Check
 from gateway.app.catalogs import first_context, make_catalogs
 from gateway.app.certificates import Certificates
+from gateway.app.concurrent_work import run_together, to_the_end
 from gateway.app.current_policies import CurrentPolicies
 from gateway.app.database_checks import ask_database
 from gateway.app.descriptors import raise_limit
