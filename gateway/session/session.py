@@ -235,7 +235,7 @@ class NameResolution:
     def _sources_of(self, cleared: Cleared) -> frozenset[TableName]:
         views = (view.sources for view in self._views_read(cleared))
         relations = (one.sources for handle, one in self.relations.items() if handle in cleared.handles)
-        values = (one.sources for one in self._kept_values_read(cleared))
+        values = (one.sources for one in self._find_read_values(cleared))
         return cleared.names.union(*views, *relations, *values)  # RULE (view-made-of-files)
 
     def names_in_force(self) -> SavedNames:
@@ -495,13 +495,13 @@ class NameResolution:
         for handle, relation in self.relations.items():
             if handle in cleared.handles:
                 yield relation.basis
-        for kept in self._kept_values_read(cleared):
+        for kept in self._find_read_values(cleared):
             yield kept.basis
         for view in self._views_read(cleared):
             yield (view.made,)
             yield view.basis
 
-    def _kept_values_read(self, cleared: Cleared) -> Iterator[CachedRelation]:
+    def _find_read_values(self, cleared: Cleared) -> Iterator[CachedRelation]:
         """Yield what the variables and temporary functions came of that a statement may read: by its words,
         or all where more than its words counts."""
         if not (self.variables or self.functions):

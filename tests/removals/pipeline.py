@@ -1081,7 +1081,7 @@ REMOVALS = (
     Removal(
         "temporary-function-calls",
         "and calls no function of a database",
-        Never(),
+        Deleted(),
         "pipeline.test_function_bodies",
     ),
     Removal(

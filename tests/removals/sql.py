@@ -779,7 +779,7 @@ REMOVALS = (
     Removal(
         "explain-reading-function",
         "EXPLAIN shows what a temporary function reads",
-        Never(),
+        Deleted(),
         "pipeline.test_function_bodies",
     ),
     Removal("reading-function-described", "and so does DESCRIBE", Deleted(), "pipeline.test_function_bodies"),
