@@ -45,19 +45,13 @@ from gateway.pipeline.seeing import (
 from gateway.sql.classify import classify, is_registered, list_short_functions
 from gateway.sql.dataset_statements import DatasetStatement, dataset_privileges, dataset_statement
 from gateway.sql.delta_commands import changes_privileges
-from gateway.sql.evaluate import (
-    Denied,
-    Evaluation,
-    function_privileges,
-    metadata_of,
-    metadata_privileges,
-    scans_of,
-)
+from gateway.sql.evaluate import Denied, Evaluation, function_privileges
 from gateway.sql.file_scans import files_of, files_privileges
 from gateway.sql.function_calls import execute_on, list_functions_of_databases
 from gateway.sql.function_commands import body_refusal
 from gateway.sql.names import Names
 from gateway.sql.parameters import MISPLACED
+from gateway.sql.read_relations import metadata_of, metadata_privileges, scans_of
 from gateway.sql.required import FunctionBody, Unsupported, join
 from gateway.sql.spark_errors import build_unbound_parameter_refusal, build_unknown_function_refusal
 

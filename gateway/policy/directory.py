@@ -166,7 +166,7 @@ class PolicyDirectory:
         levels, _ = self._services[service]
         paths: list[TreePath] = [(service,)]
         for level in _in_order(resources, levels):
-            values = _filed_values(resources[level.name], level)
+            values = _list_filed_values(resources[level.name], level)
             if len(paths) * len(values) > _MAX_PATHS:
                 break
             paths = [(*path, level.name, value) for path, value in product(paths, values)]
@@ -327,7 +327,7 @@ def _in_order(resources: ResourceSet, levels: Sequence[ResourceDef]) -> Sequence
     return ()
 
 
-def _filed_values(values: ResourceValues, level: ResourceDef) -> Sequence[str]:
+def _list_filed_values(values: ResourceValues, level: ResourceDef) -> Sequence[str]:
     if values.excludes or not values.values:
         return ("*",)
     if not level.ignore_case:

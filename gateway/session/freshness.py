@@ -4,7 +4,7 @@ before a statement is judged and run in it."""
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Generic, Protocol, TypeVar
 
@@ -206,23 +206,22 @@ class Freshness(Generic[S]):
         why = f"ended because the function `{name}`, which it calls, ended"
         for view in session.list_views_mentioning(name):
             chain = [view, *session.readers_of(view.name)]
-            await self._end_views(session, chain, lambda one: f"the temporary view `{one}` {why}", client)
+            whys = {one.name: f"the temporary view `{one.name}` {why}" for one in chain}
+            await self._end_views(session, whys, client)
         drop = f"DROP TEMPORARY FUNCTION IF EXISTS {quote(name)}"
         await self._run_own(session, self._endpoint.build_own_statement(session, drop), client)
         session.functions.pop(name, None)
         _log.info("temporary_function_ended")
 
-    async def _end_views(
-        self, session: S, chain: Sequence[TempView], explain: Callable[[str], str], client: Client
-    ) -> None:
-        """Drop views, each before those that it reads."""
-        for ended in reversed(chain):
+    async def _end_views(self, session: S, whys: Mapping[str, str], client: Client) -> None:
+        """Drop views, each before those that it reads, which come before it."""
+        for ended, why in reversed(list(whys.items())):
             # The view leaves the context whatever comes of its drop: from then on its name is pinned to the
             # catalog and cannot reach the old view.
-            drop = self._endpoint.build_own_statement(session, f"DROP VIEW IF EXISTS {quote(ended.name)}")
+            drop = self._endpoint.build_own_statement(session, f"DROP VIEW IF EXISTS {quote(ended)}")
             with contextlib.suppress(StatementRefused, StatementFailed):
                 await self._endpoint.run_inside(session, drop, client)
-            session.end_view(ended.name, explain(ended.name))
+            session.end_view(ended, why)
 
     async def _renew(self, session: S, view: TempView, version: int, client: Client) -> None:
         generation = self._changed.generation
@@ -252,9 +251,8 @@ class Freshness(Generic[S]):
         chain = [view, *session.readers_of(view.name)]
         # Of the others, and of streams, the views end: nobody asked for another stream.
         again = [ended for ended in chain if session.can_be_made_again(ended)]
-        await self._end_views(
-            session, chain, lambda name: explain_ended_view(name, view.name, verdict), client
-        )
+        whys = {one.name: explain_ended_view(one.name, view.name, verdict) for one in chain}
+        await self._end_views(session, whys, client)
         for ended in again:
             with contextlib.suppress(StatementRefused, StatementFailed):
                 await self._endpoint.run_inside(session, statement_of(session, ended), client)

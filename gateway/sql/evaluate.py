@@ -11,7 +11,7 @@ from gateway.model.context import AccessContext
 from gateway.model.decision import ColumnMask, Decision, Obligation
 from gateway.model.files import SESSION_CATALOG
 from gateway.model.principal import Principal
-from gateway.model.reading import FunctionRef, Reading, Relation, RelationRole
+from gateway.model.reading import FunctionRef, Relation
 from gateway.model.resource import ANY_ACCESS, BY_NAME, AccessRequest, Resource
 from gateway.model.statement import AnswerRule
 from gateway.policy.engine import Engine, TableView
@@ -21,12 +21,12 @@ from gateway.sql.analyse import Silent, Usage
 from gateway.sql.classify import is_builtin, is_registered
 from gateway.sql.delta_commands import is_changes
 from gateway.sql.function_calls import code_privileges, find_short_function
-from gateway.sql.names import MetadataTable, Names, TempViewName, Ungovernable
+from gateway.sql.names import Names, Ungovernable
 from gateway.sql.required import ALL_TABLES, Privilege, Required, Unsupported
 from gateway.sql.scope import table_resource
 from gateway.sql.spark_errors import build_unknown_function_refusal
 from gateway.sql.unmatched import close_unmatched_view
-from gateway.sql.versions import list_renamed_columns, of_version, version_of
+from gateway.sql.versions import list_renamed_columns, of_version
 
 
 @dataclass(frozen=True, slots=True)
@@ -524,51 +524,6 @@ class Evaluation:
             return resource
         self.unsure.add(name.fold())  # RULE (unknown-owner)
         return None
-
-
-def scans_of(reading: Reading, names: Names, text: str) -> tuple[ScannedRelation, ...] | Unsupported:
-    """Return the catalog tables that are read, and which version; temporary views of the session were judged
-    when created."""
-    scans: list[ScannedRelation] = []
-    for relation in reading.relations:
-        if relation.role is not RelationRole.SCAN:
-            continue
-        written = ".".join(relation.parts)
-        if relation.span is None or relation.whole is None:
-            return Unsupported(f"`{written}` is not a literal name in the statement")
-        if relation.options:  # RULE (relation-options)
-            return Unsupported(f"options on `{written}` could redirect to other data and are not supported")
-        if names.metadata_table(relation.parts) is not None or names.files(relation.parts) is not None:
-            continue
-        match names.table(relation.parts):
-            case Ungovernable() as resolved:
-                return resolved.refusal(written)
-            case TempViewName():
-                continue
-            case TableName() as name:
-                version = version_of(relation.suffix.of(text), names) if relation.suffix else ""
-                scans.append((relation, replace(name, version=version)))
-    return tuple(scans)
-
-
-def metadata_of(reading: Reading, names: Names) -> tuple[tuple[Relation, MetadataTable], ...]:
-    """Return the metadata tables that are read."""
-    found = []
-    for relation in reading.relations:
-        meant = names.metadata_table(relation.parts) if relation.role is RelationRole.SCAN else None
-        if meant is not None:
-            found.append((relation, meant))
-    return tuple(found)
-
-
-def metadata_privileges(tables: Iterable[MetadataTable]) -> Required:
-    """Return what reading metadata wants: it has values of all rows and columns in it."""
-    names = tuple(dict.fromkeys(one.table for one in tables))
-    return Required(
-        privileges=tuple(Privilege(table_resource(name), "metadata") for name in names),
-        read=names,
-        past=names,
-    )
 
 
 def function_privileges(
