@@ -9,6 +9,7 @@ from dataclasses import replace
 import structlog
 
 from gateway.app.providers import load_shipped_providers
+from gateway.app.rest_catalogs import is_rest
 from gateway.app.revealing import reveal_secrets
 from gateway.catalog.providers import secrets_of
 from gateway.catalog.spark_settings import (
@@ -65,6 +66,7 @@ class SparkCatalogs:
         self._exchange = exchange
         listed = tuple(entries)
         self._entries = tuple(entry for entry in listed if entry.on_spark)
+        self._restricting = frozenset(entry.name.lower() for entry in listed if restricts(entry))
         self._lakes = tuple(entry for entry in listed if entry.catalog.kind.lists)
         self._metalakes = metalakes
         self._revealed_secrets = RevealedSecrets()
@@ -97,6 +99,37 @@ class SparkCatalogs:
             self._revealed_secrets.add([token])
             told.update(user_login(name, token))
         return told
+
+    def list_rest_catalogs(self) -> frozenset[str]:
+        """Return the names of Iceberg REST catalogs that are asked what they restrict."""
+        if self._metalakes is None:
+            return self._restricting
+        asked = {lake.name for lake in self._lakes if lake.catalog.read_restrictions == "enforce"}
+        listed = self._metalakes.list_in_force()
+        return self._restricting | {
+            one.name.lower() for lake, one in listed if lake in asked and _is_rest_catalog(one)
+        }
+
+    async def find_rest_login(self, name: str) -> Mapping[str, str]:
+        """Return the parameters (lower-case keys) by which a REST catalog is asked in the name of ASKER: its
+        token, where the catalog is asked in the name of users, and otherwise the login of the settings.
+
+        Raises Faults, and NotExchanged for a user who has no token for the catalog.
+        """
+        found = next((one for one in self._reveal_catalogs() if one.name.lower() == name), None)
+        if found is None and self._metalakes is not None:
+            found = self._metalakes.find_catalog(name)
+        if found is None:
+            raise Faults([f"there is no catalog `{name}` by now"])
+        asker = ASKER.get()
+        if found.name in self._audiences and not asker.is_gateway:  # RULE (restrictions-as-user)
+            if not asker.token or self._exchange is None:
+                raise NotExchanged("the user has shown no token that could be exchanged")
+            token = await self._exchange.exchange(asker.token, self._audiences[found.name])
+            self._revealed_secrets.add([token])
+            found = replace(leave_out_login(found, self._audiences))
+            found = replace(found, parameters={**found.parameters, "token": token})
+        return {key.lower(): value for key, value in found.parameters.items()}
 
     def list_session_catalogs(self) -> Mapping[str, int]:
         """Return the catalogs that come and go, as a session is given them now: name → revision."""
@@ -136,6 +169,16 @@ class SparkCatalogs:
                     with suppress(Faults):
                         self._revealed_secrets.add(secrets_of(key, value.reveal()))
         return shown
+
+
+def restricts(entry: CatalogEntry) -> bool:
+    """Whether an entry is a catalog that is asked what it restricts."""
+    asked = entry.catalog.read_restrictions == "enforce"
+    return asked and entry.catalog.type == "iceberg" and is_rest(entry.catalog.connection_params)
+
+
+def _is_rest_catalog(catalog: NamedCatalog) -> bool:
+    return catalog.type == "iceberg" and is_rest(catalog.parameters)
 
 
 def leave_out_login(catalog: NamedCatalog, audiences: Collection[str]) -> NamedCatalog:

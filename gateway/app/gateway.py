@@ -38,6 +38,7 @@ from gateway.app.policy_authors import AuthorRights, PolicyAuthors
 from gateway.app.probes import Probes, start_probes
 from gateway.app.record_forwarding import ForwardCollector, make_forwarders, report_forwarding
 from gateway.app.reloading import Reloading
+from gateway.app.restrictions import make_restrictions
 from gateway.app.rules import PolicyRegistry
 from gateway.app.site_checks import LOCK, check_site
 from gateway.app.sparks import START_S, Sparks, make_parts
@@ -267,6 +268,8 @@ class Gateway:
         self.metrics.registry.register(unmatched)
         catalog = make_catalog(settings, queries, reader, metalakes, owners, unmatched.learn)
         stack.push_async_callback(in_time, catalog.close)
+        restrictions = make_restrictions(settings, catalogs)
+        stack.push_async_callback(restrictions.aclose)
         limits = session_limits(settings.sessions, settings.backend)
         places = make_places(settings, queries, catalog, metalakes.states)
         uses = LimitUse(dsn)
@@ -298,6 +301,7 @@ class Gateway:
             first_context=first_context(settings),
             secrets=catalogs.secrets(),
             session_catalogs=catalogs.list_session_catalogs,
+            restrictions=restrictions,
             places=sparks.wrap_places(main, places),
             promotion=make_promotion(
                 settings,

@@ -27,6 +27,7 @@ from gateway.app.explaining import (
     select_judging_settings,
 )
 from gateway.app.files import make_places
+from gateway.app.restrictions import make_restrictions
 from gateway.app.spark_places import PlacesOfSparks
 from gateway.app.upstream import Queries, Upstream
 from gateway.backends.spark_discovery import (
@@ -221,6 +222,8 @@ class Sparks:
             stack.push_async_callback(in_time, queries.close)
             catalog = make_catalog(settings, queries, reader)
             stack.push_async_callback(in_time, catalog.close)
+            restrictions = make_restrictions(settings, catalogs)
+            stack.push_async_callback(restrictions.aclose)
             limits = self.limits(backend)
             own = make_places(settings, queries, catalog)
             dependencies = replace(
@@ -234,6 +237,7 @@ class Sparks:
                 may_use=self.build_facts(name, pool, version).may_be_used_by,
                 secrets=catalogs.secrets(),
                 session_catalogs=catalogs.list_session_catalogs,
+                restrictions=restrictions,
                 places=self.wrap_places(pool, own),
                 promotion=None,
             )

@@ -146,6 +146,12 @@ class IcebergRestCatalog(WithoutFunctions):
             return _entry(database, name, kind, metadata)
         raise NoSuchTable(f"table `{database}.{name}` does not exist")
 
+    async def load_table(self, database: str, name: str) -> Any:
+        """Return the server's whole answer about a table, of now: no earlier one is asked to be confirmed.
+        Raises CatalogUnavailable, and CatalogError for an error status."""
+        path = f"{self._namespace(database)}/tables/{quote(name, safe='')}"
+        return await self._ask("GET", path, {"snapshots": "refs"})
+
     async def create_database(self, name: str) -> None:
         above = name.rpartition(".")[0]
         if above:
