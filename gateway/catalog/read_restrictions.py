@@ -70,7 +70,7 @@ def _read(catalog: str, answer: Any) -> TableRestrictions:
         raise RestrictionNotUnderstood(f"`{_COLUMNS}` is no list")
     predicate = None if filtered is None else _read_predicate(filtered, 0)
     columns = tuple(_read_column(one) for one in listed or ())
-    predicate = None if predicate == Fixed(True) else predicate
+    predicate = None if predicate == Fixed(value=True) else predicate
     if not columns and predicate is None:
         return TableRestrictions(catalog=catalog)
     metadata = answer["metadata"]
@@ -135,14 +135,14 @@ def _read_predicate(told: Any, depth: int) -> Predicate:
     if depth > MAX_DEPTH:
         raise RestrictionNotUnderstood("a row filter that is nested too deep")
     if isinstance(told, bool):
-        return Fixed(told)
+        return Fixed(value=told)
     if not isinstance(told, dict) or not isinstance(told.get("type"), str):
         raise RestrictionNotUnderstood("a row filter that is no expression")
     kind = told["type"]
     match kind:
         case "true" | "false":
             _require_members(told, f"`{kind}`", {"type"})
-            return Fixed(kind == "true")
+            return Fixed(value=kind == "true")
         case "not":
             return Negated(_read_predicate(_child(told), depth + 1))
         case "and" | "or":
@@ -254,9 +254,8 @@ def _read_type(told: Any, depth: int) -> str | StructType | ListType | MapType:
                 _read_field("element", told.get("element-id"), told.get("element"), required, depth)
             )
         case "map":
-            key = _read_field(
-                "key", told.get("key-id"), told.get("key"), told.get("key-required", True), depth
-            )
+            always = told.get("key-required", True)
+            key = _read_field("key", told.get("key-id"), told.get("key"), always, depth)
             required = told.get("value-required")
             value = _read_field("value", told.get("value-id"), told.get("value"), required, depth)
             return MapType(key, value)

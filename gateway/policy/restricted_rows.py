@@ -29,8 +29,8 @@ from gateway.policy.sqltext import write_string_literal
 
 _SPARK_TYPES = {
     "boolean": "boolean", "int": "int", "long": "bigint", "float": "float", "double": "double",
-    "date": "date", "timestamp": "timestamp_ntz", "timestamptz": "timestamp", "string": "string", "uuid": "string",
-    "binary": "binary",
+    "date": "date", "timestamp": "timestamp_ntz", "timestamptz": "timestamp",
+    "string": "string", "uuid": "string", "binary": "binary",
 }  # fmt: skip
 _SIZED = re.compile(r"(?:(?P<decimal>decimal\((?P<precision>\d{1,2}),(?P<scale>\d{1,2})\))|fixed\[\d{1,6}\])")
 _DECIMAL = re.compile(r"-?(\d{1,38})(?:\.(\d{1,38}))?", re.ASCII)

@@ -1,8 +1,8 @@
-"""The catalog as one user's statement sees it: tables of catalogs that restrict are known once these have said
-what they restrict for the user.
+"""The catalog as one user's statement sees it: tables of catalogs that restrict are known once these have
+said what they restrict for the user.
 
-INVARIANT (what a catalog restricts is not dropped): a table that was described and whose catalog was not asked
-for this user is no more known than one that nobody has looked up, so that no statement over it is cleared.
+INVARIANT (what a catalog restricts is not dropped): a table that was described and whose catalog was not
+asked for this user is no more known than one that nobody has looked up, so that nothing over it is cleared.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dataclasses import replace
 from gateway.model.catalog import FUNCTION, CatalogSnapshot, Table, TableKind, TableName
 from gateway.model.files import SESSION_CATALOG
 from gateway.model.restrictions import SALT_MARK, TableRestrictions
-from gateway.model.statement import CatalogChanged, Cleared
+from gateway.model.statement import CatalogChanged, Cleared, Verdict
 from gateway.model.table_formats import ICEBERG
 from gateway.session.ports import Catalog, RestrictionSource
 
@@ -37,7 +37,7 @@ class RestrictedCatalog:
 
     @property
     def salted(self) -> bool:
-        """Whether something of the statement is another in each one, so that its clearance serves no other."""
+        """Whether something of the statement is another in each one: its clearance serves no other."""
         return bool(self._salt)
 
     def restrict(self, snapshot: CatalogSnapshot) -> CatalogSnapshot:
@@ -111,14 +111,16 @@ class RestrictedCatalog:
         return replace(told, salt=self._salt)
 
 
-def explain_carried_salt(cleared: Cleared) -> str:
+def explain_carried_salt(verdict: Verdict) -> str:
     """Say why something may not be kept that was made with the salt of one statement; empty: nothing is."""
-    carries = any(not isinstance(effect, CatalogChanged) for effect in cleared.effects)
+    if not isinstance(verdict, Cleared):
+        return ""
+    carries = any(not isinstance(effect, CatalogChanged) for effect in verdict.effects)
     # RULE (salt-carried-over)
-    if carries or any(word in cleared.plan_class for word in _KEEPING):
+    if carries or any(word in verdict.plan_class for word in _KEEPING):
         return (
-            "a catalog has a column hashed anew for each query (`sha-256-query-local`), so nothing that reads "
-            "it can be kept for later ones: no temporary view, cache, variable, checkpoint or stream"
+            "a catalog has a column hashed anew for each query (`sha-256-query-local`), so nothing that "
+            "reads it can be kept for later ones: no temporary view, cache, variable, checkpoint or stream"
         )
     return ""
 

@@ -243,9 +243,9 @@ class Verdicts:
             answer = await self._judge(statement, snapshot)
             if not isinstance(answer, NeedsCatalog):
                 self._metrics.judge_cold.observe(time.perf_counter() - begun)
-                if restricted.salted and isinstance(answer, Cleared):
-                    if why := explain_carried_salt(answer):
-                        return build_refusal(answer, "NOT_GOVERNABLE", "0A000", why)
+                carried = explain_carried_salt(answer) if restricted.salted else ""
+                if carried and isinstance(answer, Cleared):
+                    return build_refusal(answer, "NOT_GOVERNABLE", "0A000", carried)
                 lasts = not (restricted.salted or anew)  # RULE (salted-not-cached)
                 if cacheable and isinstance(answer, Cleared) and not answer.provisional and lasts:
                     versions = policies.version, snapshot.catalog.version
