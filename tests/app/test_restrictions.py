@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import pytest_asyncio
 from aiohttp import web
 
 from gateway.app.catalogs import SparkCatalogs
@@ -61,7 +62,7 @@ policies:
 """
 SETTINGS = """
 users: {file: users.yaml}
-policies: {packs: packs}
+policies: {paths: [packs]}
 catalogs:
   - name: lake
     catalog:
@@ -134,8 +135,9 @@ class Restricted:
         self.catalog.add("spark_catalog.hr.own", ("id", "bigint"))
         self.catalog.known = {n: replace(t, provider="iceberg") for n, t in self.catalog.known.items()}
         definitions = load_service_defs({p.name: p.read_text() for p in sorted(SERVICE_DEFS.iterdir())})
-        policies = load_packs({"pack.yaml": PACK}, definitions, 1)
-        policies = replace(policies, catalogs={"spark_catalog": "spark", "lake": "spark"})
+        policies = load_packs(
+            {"pack.yaml": PACK}, definitions, 1, catalog_services={"spark_catalog": "spark", "lake": "spark"}
+        )
         self.verdicts = Verdicts(
             VerdictInputs(
                 judge=partial(judge, reader=reader, rules=Rules()),
@@ -173,7 +175,7 @@ class Restricted:
         return verdict.message
 
 
-@pytest.fixture
+@pytest_asyncio.fixture(loop_scope="session")
 async def lake(reader: ReaderPool) -> AsyncIterator[Restricted]:
     async with serving() as server:
         found = Restricted(server, reader)
@@ -224,7 +226,7 @@ async def test_no_user_gets_what_another_was_answered(lake: Restricted) -> None:
 
 async def test_plans_are_restricted_as_texts_are(lake: Restricted) -> None:
     lake.restrict("bob", row_filter=IS_EU, columns={2: "show-last-4"})
-    plan = message(frame("lake.sales.t").select("name"))
+    plan = message(frame("lake.sales.t").select("name")).SerializeToString()
     verdict = await lake.ask_plan(plan)
     assert isinstance(verdict, Cleared), verdict
     assert b"`region` <=> 'EU'" in verdict.forwarded_plan
@@ -269,10 +271,9 @@ async def test_the_record_and_explain_say_that_the_catalog_restricts(lake: Restr
 @pytest.mark.parametrize(
     "sql",
     [
-        *(f"SELECT * FROM t.{name}" for name in ("snapshots", "files", "partitions", "manifests", "entries")),
+        *(f"SELECT * FROM sales.t.{name}" for name in ("snapshots", "files", "partitions", "manifests")),
         "SELECT * FROM lake.sales.t.all_data_files",
-        "SELECT * FROM t.history",
-        "SHOW CREATE TABLE t",
+        "SELECT * FROM lake.sales.t.position_deletes",
         "ANALYZE TABLE t COMPUTE STATISTICS FOR ALL COLUMNS",
         "SELECT name, _metadata FROM t",
     ],
@@ -335,10 +336,9 @@ async def test_each_statement_has_a_salt_that_no_record_has(lake: Restricted) ->
         assert isinstance(verdict, Cleared), verdict
         (salt,) = salts_of(verdict.forwarded)
         seen.append(salt)
-        event = audit_records.decided(
-            audit_records.Stamp("id", "time", "gateway"), verdict, client=HERE, session="s", duration_us=1
-        )
-        shown = f"{event} {as_json(verdict)} {verdict!r}".replace(repr(verdict), "")
+        stamp = audit_records.Stamp("id", "time", "gateway")
+        event = audit_records.build_decided(stamp, verdict, client=HERE, duration_us=1)
+        shown = f"{event} {as_json(verdict)}"
         assert salt not in shown
         assert SALT_MARK not in shown
     assert seen[0] != seen[1]
