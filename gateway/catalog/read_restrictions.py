@@ -59,8 +59,9 @@ def read_restrictions(catalog: str, answer: Any) -> TableRestrictions:
 
 
 def _read(catalog: str, answer: Any) -> TableRestrictions:
+    # RULE (restriction-odd-answer)
     if not isinstance(answer, dict) or not isinstance(answer.get("metadata"), dict):
-        raise RestrictionNotUnderstood("the answer has no table")  # RULE (restriction-odd-answer)
+        raise RestrictionNotUnderstood("the answer has no table")
     told = answer.get("read-restrictions")
     if told is None:
         return TableRestrictions(catalog=catalog)

@@ -125,8 +125,9 @@ def _find_schema(told: TableRestrictions, table: Table) -> TableSchema:
     ids = {one.field_id for one in told.columns}
     if told.predicate is not None:
         ids |= list_references(told.predicate)
+    # RULE (restriction-version)
     if any(one.find(ident) != found[0].find(ident) for one in found for ident in ids):
-        raise Unenforceable("it is not known which schema this version has")  # RULE (restriction-version)
+        raise Unenforceable("it is not known which schema this version has")
     return found[0]
 
 
@@ -147,9 +148,8 @@ def _write_masks(
         for outer in above:
             if outer.id in actions:  # RULE (restriction-nested-twice)
                 raise Unenforceable(f"both field {outer.id} and field {ident} within it are masked")
-            if isinstance(outer.type, MapType) and ident in {
-                one.id for one in walk_fields((outer.type.key,))
-            }:  # RULE (restriction-map-key)
+            keys = walk_fields((outer.type.key,)) if isinstance(outer.type, MapType) else ()
+            if any(key.id == ident for key in keys):  # RULE (restriction-map-key)
                 raise Unenforceable(f"the key of a map is masked (field {own.id})")
     writer = MaskWriter(actions, told.salt, "" if bare else QUALIFIER)
     masks: dict[str, ColumnMask] = {}
@@ -256,8 +256,9 @@ class MaskWriter:
                 return self._truncate(c, kind, action.rpartition("-")[2].upper())
             case "sha-256-global":
                 return self._hash(c, kind, "")
+        # RULE (restriction-salt)
         if not self._salt.startswith(SALT_MARK) or len(self._salt) < len(SALT_MARK) + 32:
-            raise Unenforceable(f"`{action}` outside of a statement that is run")  # RULE (restriction-salt)
+            raise Unenforceable(f"`{action}` outside of a statement that is run")
         return self._hash(c, kind, self._salt)
 
     def _alphanum(self, c: str) -> str:

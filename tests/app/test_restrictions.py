@@ -6,7 +6,9 @@ The server is a double that answers each token otherwise; judging is the gateway
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+import functools
+import inspect
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -14,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import pytest_asyncio
 from aiohttp import web
 
 from gateway.app.catalogs import SparkCatalogs
@@ -175,17 +176,26 @@ class Restricted:
         return verdict.message
 
 
-@pytest_asyncio.fixture(loop_scope="session")
-async def lake(reader: ReaderPool) -> AsyncIterator[Restricted]:
-    async with serving() as server:
-        found = Restricted(server, reader)
-        try:
-            yield found
-        finally:
-            await found.source.aclose()
-            ASKER.set(NO_TOKEN)
+def over_lake(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., Coroutine[Any, Any, None]]:
+    """Run a test with a server and a gateway's verdicts over it, as its first argument."""
+
+    @functools.wraps(test)
+    async def run(reader: ReaderPool, **given: Any) -> None:
+        async with serving() as server:
+            lake = Restricted(server, reader)
+            try:
+                await test(lake, **given)
+            finally:
+                await lake.source.aclose()
+                ASKER.set(NO_TOKEN)
+
+    own = inspect.signature(run, follow_wrapped=False).parameters["reader"]
+    _, *others = inspect.signature(test).parameters.values()
+    setattr(run, "__signature__", inspect.Signature([own, *others]))  # noqa: B010 - mypy has no such name
+    return run
 
 
+@over_lake
 async def test_a_restriction_appears_changes_and_goes_and_the_catalog_dies(lake: Restricted) -> None:
     sql = "SELECT name FROM t"
     assert "WHERE" not in await lake.sent(sql)
@@ -212,6 +222,7 @@ async def test_a_restriction_appears_changes_and_goes_and_the_catalog_dies(lake:
     assert "regexp_replace" not in await lake.sent(sql)
 
 
+@over_lake
 async def test_no_user_gets_what_another_was_answered(lake: Restricted) -> None:
     lake.restrict("bob", columns={2: "replace-with-null"})
     assert "CASE WHEN FALSE THEN `name` END" in await lake.sent("SELECT name FROM t", "bob")
@@ -224,6 +235,7 @@ async def test_no_user_gets_what_another_was_answered(lake: Restricted) -> None:
     assert ("bobs-other", "t") in lake.server.asked
 
 
+@over_lake
 async def test_plans_are_restricted_as_texts_are(lake: Restricted) -> None:
     lake.restrict("bob", row_filter=IS_EU, columns={2: "show-last-4"})
     plan = message(frame("lake.sales.t").select("name")).SerializeToString()
@@ -240,6 +252,7 @@ async def test_plans_are_restricted_as_texts_are(lake: Restricted) -> None:
     assert "unknown action `mask-unknown`" in refused.message
 
 
+@over_lake
 async def test_without_a_token_of_the_user_nothing_is_read(lake: Restricted) -> None:
     assert "cannot be asked as this user" in await lake.refusal("SELECT name FROM t", token="")
     assert lake.server.asked == []
@@ -253,6 +266,7 @@ async def test_with_the_login_of_the_settings_it_answers_for_that(reader: Reader
         await lake.source.aclose()
 
 
+@over_lake
 async def test_the_record_and_explain_say_that_the_catalog_restricts(lake: Restricted) -> None:
     lake.restrict("bob", of="both", row_filter=IS_EU, columns={2: "mask-alphanum"})
     verdict = await lake.ask("SELECT name FROM both")
@@ -268,6 +282,7 @@ async def test_the_record_and_explain_say_that_the_catalog_restricts(lake: Restr
     assert (mask["type"], mask["column"], mask["policy_name"]) == ("mask-alphanum", "name", "catalog lake")
 
 
+@over_lake
 @pytest.mark.parametrize(
     "sql",
     [
@@ -285,6 +300,7 @@ async def test_metadata_of_a_restricted_table_is_refused(lake: Restricted, sql: 
         await lake.refusal(sql)
 
 
+@over_lake
 async def test_a_policy_does_not_read_past_what_a_catalog_restricts(lake: Restricted) -> None:
     await lake.sent("SELECT name FROM mapped")
     lake.restrict("bob", row_filter=IS_EU)
@@ -292,11 +308,13 @@ async def test_a_policy_does_not_read_past_what_a_catalog_restricts(lake: Restri
     assert "which its catalog restricts" in await lake.refusal("SELECT name FROM mapped")
 
 
+@over_lake
 async def test_tables_of_other_catalogs_are_not_asked_about(lake: Restricted) -> None:
     await lake.sent("SELECT id FROM spark_catalog.hr.own")
     assert lake.server.asked == []
 
 
+@over_lake
 async def test_an_open_table_costs_one_question_for_each_user_and_time(lake: Restricted) -> None:
     for _ in range(3):
         await lake.sent("SELECT name FROM t")
@@ -304,12 +322,14 @@ async def test_an_open_table_costs_one_question_for_each_user_and_time(lake: Res
     assert lake.server.asked == [("bob", "t"), ("ann", "plain")]
 
 
+@over_lake
 @pytest.mark.parametrize("odd", [[], {}, {"metadata": 3}, "x"])
 async def test_an_odd_answer_refuses(lake: Restricted, odd: Any) -> None:
     lake.server.told["bob", "t"] = odd
     assert "is not understood" in await lake.refusal("SELECT name FROM t")
 
 
+@over_lake
 async def test_the_columns_of_now_are_looked_at(lake: Restricted) -> None:
     renamed = schema({"id": "long", "called": "string", "region": "string"}, ident=1)
     lake.server.told["bob", "t"] = answer(PLAIN, renamed, current=1, columns={2: "mask-alphanum"})
@@ -327,6 +347,7 @@ def salts_of(text: str) -> set[str]:
     return {one[:64] for one in text.split(SALT_MARK)[1:]}
 
 
+@over_lake
 async def test_each_statement_has_a_salt_that_no_record_has(lake: Restricted) -> None:
     lake.restrict("bob", columns={2: "sha-256-query-local"})
     sql = "SELECT a.name FROM t a JOIN t b ON a.name = b.name"
@@ -344,6 +365,7 @@ async def test_each_statement_has_a_salt_that_no_record_has(lake: Restricted) ->
     assert seen[0] != seen[1]
 
 
+@over_lake
 @pytest.mark.parametrize(
     "sql",
     [
@@ -360,6 +382,7 @@ async def test_nothing_is_kept_that_has_a_salt(lake: Restricted, sql: str) -> No
     await lake.sent(sql)
 
 
+@over_lake
 async def test_plans_of_a_salted_statement_are_not_shown(lake: Restricted) -> None:
     lake.restrict("bob", columns={2: "sha-256-query-local"})
     verdict = await lake.ask("EXPLAIN SELECT name FROM t")

@@ -258,3 +258,25 @@ def test_literals(kind: str, value: Any, written: str) -> None:
 def test_literals_of_another_form_are_refused(kind: str, value: Any) -> None:
     predicate = {"type": "eq", "left": {"type": "reference", "id": 1}, "right": value}
     assert "not of the type" in restricted(answer(schema({"c": kind}), row_filter=predicate)).closed
+
+
+@pytest.mark.parametrize(
+    ("kind", "predicate", "written"),
+    [
+        ("long", {"type": "in", "values": [1]}, "(`c` IN (CAST('1' AS bigint))) IS TRUE"),
+        ("long", {"type": "lt", "right": 1}, "(`c` < CAST('1' AS bigint)) IS TRUE"),
+        ("long", {"type": "not-eq", "right": 1}, "NOT (`c` <=> CAST('1' AS bigint))"),
+        (
+            "double",
+            {"type": "gt", "right": 1.5},
+            "((`c` > CAST('1.5' AS double)) IS TRUE AND NOT isnan(`c`))",
+        ),
+        ("string", {"type": "not-starts-with", "right": "a"}, "NOT (startswith(`c`, 'a') IS TRUE)"),
+    ],
+)
+def test_predicates_are_true_or_false(kind: str, predicate: dict[str, Any], written: str) -> None:
+    column = {"type": "reference", "id": 1}
+    side = "child" if "values" in predicate else "left"
+    view = restricted(answer(schema({"c": kind}), row_filter={**predicate, side: column}))
+    assert view.row_filter is not None, view.closed
+    assert view.row_filter.expression == written

@@ -32,7 +32,17 @@ from gateway.reader.limits import ReaderLimits
 from gateway.reader.pool import ReaderPool
 from tests.effort import VARIABLE
 from tests.readers import patient
-from tests.removals import connection_limits, logins, operators, pipeline, plan, session, sparks, sql
+from tests.removals import (
+    connection_limits,
+    logins,
+    operators,
+    pipeline,
+    plan,
+    restrictions,
+    session,
+    sparks,
+    sql,
+)
 from tests.removals.removing import TURNS, Finder, all_changed, importers, tell, unchanged, without_each
 from tests.shares import todays
 from tests.speed import patience
@@ -41,6 +51,7 @@ REMOVALS = (
     *sql.REMOVALS,
     *plan.REMOVALS,
     *pipeline.REMOVALS,
+    *restrictions.REMOVALS,
     *session.REMOVALS,
     *connection_limits.REMOVALS,
     *logins.REMOVALS,
