@@ -14,11 +14,12 @@ from typing import Self
 from gateway.app.explaining import asking, make_reader, minor_of_spark
 from gateway.app.metalakes import metalake_states, open_metalake
 from gateway.app.providers import load_shipped_providers
-from gateway.app.rest_catalogs import open_rest_catalog
+from gateway.app.rest_catalogs import rest_arguments
 from gateway.app.revealing import parameters_of
 from gateway.app.upstream import Queries
 from gateway.catalog.gravitino import GravitinoMetalake
 from gateway.catalog.hive_metastore import HiveMetastoreCatalog
+from gateway.catalog.iceberg_rest import IcebergRestCatalog
 from gateway.catalog.live import LiveCatalog
 from gateway.catalog.memory import MemoryCatalog
 from gateway.catalog.readable import CatalogUnavailable, WritableCatalog
@@ -148,7 +149,7 @@ def open_catalog(entry: CatalogEntry) -> AbstractAsyncContextManager[WritableCat
         case "hive" | "generic-hive-metastore":
             return HiveMetastoreCatalog(given["hive.metastore.uris"])
         case "iceberg" if given.get("type", "").lower() == "rest":
-            return open_rest_catalog(given, lambda: parameters_of(entry))
+            return IcebergRestCatalog(**rest_arguments(given, lambda: parameters_of(entry)))
         case "iceberg" if given.get("type", "").lower() == "hive" and "uri" in given:
             return HiveMetastoreCatalog(given["uri"])
         case _:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from gateway.catalog.iceberg_rest import HEADER, IcebergRestCatalog
+from gateway.catalog.iceberg_client import HEADER, IcebergRestClient, RestArguments
 from gateway.catalog.rest import RestLogin
 
 REST_CLASS = "org.apache.iceberg.rest.RESTCatalog"
@@ -17,17 +17,23 @@ def is_rest(parameters: Mapping[str, object]) -> bool:
     return str(given.get("type", "")).lower() == "rest" or given.get("catalog-impl") == REST_CLASS
 
 
-def open_rest_catalog(
+def open_rest_client(
     given: Mapping[str, str], parameters: Callable[[], Mapping[str, str]]
-) -> IcebergRestCatalog:
-    """Return a catalog, to be opened. `parameters` (lower-case keys) are read again for each login."""
-    return IcebergRestCatalog(
-        given.get("uri", ""),
-        warehouse=given.get("warehouse", ""),
-        prefix=given.get("prefix", ""),
-        separator=given.get("namespace-separator", ""),
-        login=lambda: _read_login(parameters()),
-    )
+) -> IcebergRestClient:
+    """Return what asks a catalog, to be opened. `parameters` (lower-case keys) are read again for each
+    login."""
+    return IcebergRestClient(**rest_arguments(given, parameters))
+
+
+def rest_arguments(given: Mapping[str, str], parameters: Callable[[], Mapping[str, str]]) -> RestArguments:
+    """Return what a client is made with, as `open_rest_client` makes it."""
+    return {
+        "url": given.get("uri", ""),
+        "warehouse": given.get("warehouse", ""),
+        "prefix": given.get("prefix", ""),
+        "separator": given.get("namespace-separator", ""),
+        "login": lambda: _read_login(parameters()),
+    }
 
 
 def _read_login(given: Mapping[str, str]) -> RestLogin:

@@ -17,8 +17,8 @@ from typing import Final
 import structlog
 
 from gateway.app.catalogs import SparkCatalogs
-from gateway.app.rest_catalogs import open_rest_catalog
-from gateway.catalog.iceberg_rest import IcebergRestCatalog
+from gateway.app.rest_catalogs import open_rest_client
+from gateway.catalog.iceberg_client import IcebergRestClient
 from gateway.catalog.read_restrictions import read_restrictions
 from gateway.catalog.readable import CatalogUnavailable
 from gateway.catalog.rest import CatalogError
@@ -43,7 +43,7 @@ _Key = tuple[str, bytes, TableName]
 
 
 @dataclass(frozen=True, slots=True)
-class _Kept:
+class _KeptAnswer:
     told: TableRestrictions
     until: float
 
@@ -62,9 +62,9 @@ class CatalogRestrictions:
         self._catalogs = asked
         self._ages_s = ages_s or {}
         self._clock = clock
-        self._kept: OrderedDict[_Key, _Kept] = OrderedDict()
+        self._kept: OrderedDict[_Key, _KeptAnswer] = OrderedDict()
         self._asking: dict[_Key, asyncio.Task[TableRestrictions]] = {}
-        self._clients: OrderedDict[bytes, asyncio.Task[IcebergRestCatalog]] = OrderedDict()
+        self._clients: OrderedDict[bytes, asyncio.Task[IcebergRestClient]] = OrderedDict()
 
     @property
     def catalogs(self) -> frozenset[str]:
@@ -95,7 +95,7 @@ class CatalogRestrictions:
             task.cancel()
         ended = await asyncio.gather(*tasks, return_exceptions=True)
         for one in ended:
-            if isinstance(one, IcebergRestCatalog):
+            if isinstance(one, IcebergRestClient):
                 await one.__aexit__()
 
     async def _load(self, key: _Key) -> TableRestrictions:
@@ -117,7 +117,7 @@ class CatalogRestrictions:
             _log.warning("restriction_not_understood", table=str(name), reason=told.fault)
         # From before it was asked: it may be from that moment.
         age_s = self._ages_s.get(name.catalog, USUAL_AGE_S)
-        self._kept[key] = _Kept(told, begun + age_s)
+        self._kept[key] = _KeptAnswer(told, begun + age_s)
         self._kept.move_to_end(key)
         while len(self._kept) > MAX_ANSWERS:
             self._kept.popitem(last=False)
@@ -130,14 +130,14 @@ class CatalogRestrictions:
         # RULE (restrictions-unavailable)
         return TableRestrictions(catalog=name.catalog, fault=f"what it restricts is not known: {why}")
 
-    async def _open(self, catalog: str) -> IcebergRestCatalog:
+    async def _open(self, catalog: str) -> IcebergRestClient:
         """Return a catalog with the login of ASKER, opened once for each."""
         given = await self._catalogs.find_rest_login(catalog)
         key = hashlib.sha256(json.dumps([catalog, sorted(given.items())]).encode()).digest()
         task = self._clients.get(key)
         if task is None:
             task = self._clients[key] = asyncio.create_task(
-                open_rest_catalog(given, lambda: given).__aenter__()
+                open_rest_client(given, lambda: given).__aenter__()
             )
             while len(self._clients) > MAX_CLIENTS:
                 await self._discard(self._clients.popitem(last=False)[1])
@@ -149,7 +149,7 @@ class CatalogRestrictions:
             raise
 
     @staticmethod
-    async def _discard(task: asyncio.Task[IcebergRestCatalog]) -> None:
+    async def _discard(task: asyncio.Task[IcebergRestClient]) -> None:
         if task.done() and not task.cancelled() and task.exception() is None:
             await task.result().__aexit__()
 

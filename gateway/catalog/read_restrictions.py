@@ -12,13 +12,13 @@ from typing import Any, Literal, cast
 from gateway.model.restrictions import (
     ACTIONS,
     ColumnAction,
-    Comparison,
     Fixed,
-    Joined,
+    JoinedPredicates,
     JsonLiteral,
     ListType,
+    LiteralComparison,
+    LiteralMembership,
     MapType,
-    Membership,
     Negated,
     Predicate,
     ReferenceTest,
@@ -149,7 +149,7 @@ def _read_predicate(told: Any, depth: int) -> Predicate:
         case "and" | "or":
             left, right = _sides(told)
             first, second = _read_predicate(left, depth + 1), _read_predicate(right, depth + 1)
-            return Joined("AND" if kind == "and" else "OR", first, second)
+            return JoinedPredicates("AND" if kind == "and" else "OR", first, second)
         case "is-null" | "is-nan":
             return ReferenceTest(kind, _read_reference(_child(told)))
         case "lt" | "lt-eq" | "gt" | "gt-eq" | "eq" | "starts-with":
@@ -160,7 +160,9 @@ def _read_predicate(told: Any, depth: int) -> Predicate:
             ]
             if not isinstance(values, list) or not values or len(values) > MAX_VALUES:
                 raise RestrictionNotUnderstood("`in` without a list of values")
-            return Membership(_read_reference(told["child"]), tuple(_read_literal(one) for one in values))
+            return LiteralMembership(
+                _read_reference(told["child"]), tuple(_read_literal(one) for one in values)
+            )
         case _ if kind in _NEGATIONS:
             return Negated(_read_predicate({**told, "type": _NEGATIONS[kind]}, depth + 1))
         case _:  # RULE (restriction-unknown-expression)
@@ -188,12 +190,14 @@ def _read_reference(told: Any) -> int:
     return _read_id(_require_members(told, "`reference`", {"type", "id"}, ("id",))["id"])
 
 
-def _read_comparison(operator: _Operator, left: Any, right: Any) -> Comparison:
+def _read_comparison(operator: _Operator, left: Any, right: Any) -> LiteralComparison:
     if _is_reference(left):
-        return Comparison(operator, _read_reference(left), _read_literal(right))
+        return LiteralComparison(operator, _read_reference(left), _read_literal(right))
     if operator not in _MIRRORED:
         raise RestrictionNotUnderstood(f"`{operator}` of a literal")
-    return Comparison(cast(_Operator, _MIRRORED[operator]), _read_reference(right), _read_literal(left))
+    return LiteralComparison(
+        cast(_Operator, _MIRRORED[operator]), _read_reference(right), _read_literal(left)
+    )
 
 
 def _read_literal(told: Any) -> JsonLiteral:

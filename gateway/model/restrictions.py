@@ -97,7 +97,7 @@ class Negated:
 
 
 @dataclass(frozen=True, slots=True)
-class Joined:
+class JoinedPredicates:
     operator: Literal["AND", "OR"]
     left: Predicate
     right: Predicate
@@ -121,7 +121,7 @@ class JsonLiteral:
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class LiteralComparison:
     """A field against a literal, with the field on the left."""
 
     operator: Literal["lt", "lt-eq", "gt", "gt-eq", "eq", "starts-with"]
@@ -130,14 +130,14 @@ class Comparison:
 
 
 @dataclass(frozen=True, slots=True)
-class Membership:
+class LiteralMembership:
     """Whether a field is one of some literals."""
 
     reference: int
     values: tuple[JsonLiteral, ...]
 
 
-Predicate = Fixed | Negated | Joined | ReferenceTest | Comparison | Membership
+Predicate = Fixed | Negated | JoinedPredicates | ReferenceTest | LiteralComparison | LiteralMembership
 
 
 def list_references(predicate: Predicate) -> frozenset[int]:
@@ -147,7 +147,7 @@ def list_references(predicate: Predicate) -> frozenset[int]:
             return frozenset()
         case Negated():
             return list_references(predicate.child)
-        case Joined():
+        case JoinedPredicates():
             return list_references(predicate.left) | list_references(predicate.right)
         case _:
             return frozenset({predicate.reference})

@@ -13,11 +13,11 @@ from itertools import pairwise
 
 from gateway.model.catalog import quote
 from gateway.model.restrictions import (
-    Comparison,
     Fixed,
-    Joined,
+    JoinedPredicates,
     JsonLiteral,
-    Membership,
+    LiteralComparison,
+    LiteralMembership,
     Negated,
     Predicate,
     ReferenceTest,
@@ -79,7 +79,7 @@ class _PredicateWriter:
                 return "TRUE" if predicate.value else "FALSE"
             case Negated():
                 return f"NOT ({self.write(predicate.child)})"
-            case Joined():
+            case JoinedPredicates():
                 left, right = self.write(predicate.left), self.write(predicate.right)
                 return f"(({left}) {predicate.operator} ({right}))"
             case ReferenceTest():
@@ -89,14 +89,14 @@ class _PredicateWriter:
                 if kind not in _FLOATS:
                     raise Unenforceable(f"`is-nan` of the type `{kind}`")
                 return f"{self._b}isnan({c})"
-            case Membership():
+            case LiteralMembership():
                 c, kind = self._find(predicate.reference)
                 values = ", ".join(self._literal(one, kind) for one in predicate.values)
                 return f"({c} IN ({values})) IS TRUE"  # RULE (restriction-two-valued-in)
-            case Comparison():
+            case LiteralComparison():
                 return self._compare(predicate)
 
-    def _compare(self, one: Comparison) -> str:
+    def _compare(self, one: LiteralComparison) -> str:
         c, kind = self._find(one.reference)
         literal = self._literal(one.value, kind)
         if one.operator == "eq":

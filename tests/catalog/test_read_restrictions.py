@@ -9,11 +9,11 @@ import pytest
 from gateway.catalog.read_restrictions import read_restrictions
 from gateway.model.restrictions import (
     ColumnAction,
-    Comparison,
     Fixed,
-    Joined,
+    JoinedPredicates,
     JsonLiteral,
-    Membership,
+    LiteralComparison,
+    LiteralMembership,
     Negated,
     ReferenceTest,
 )
@@ -65,17 +65,17 @@ def test_filters_and_actions_are_read_by_ids() -> None:
 
 def test_the_grammar_of_predicates() -> None:
     seven = JsonLiteral(7)
-    assert filtered({"type": "lt", "left": ID, "right": 7}) == Comparison("lt", 1, seven)
+    assert filtered({"type": "lt", "left": ID, "right": 7}) == LiteralComparison("lt", 1, seven)
     literal = {"type": "literal", "value": 7, "data-type": "long"}
-    assert filtered({"type": "lt-eq", "left": literal, "right": ID}) == Comparison(
+    assert filtered({"type": "lt-eq", "left": literal, "right": ID}) == LiteralComparison(
         "gt-eq", 1, JsonLiteral(7, "long")
     )
-    assert filtered({"type": "not-eq", "left": ID, "right": 7}) == Negated(Comparison("eq", 1, seven))
+    assert filtered({"type": "not-eq", "left": ID, "right": 7}) == Negated(LiteralComparison("eq", 1, seven))
     assert filtered({"type": "not-null", "child": ID}) == Negated(ReferenceTest("is-null", 1))
-    assert filtered({"type": "not-in", "child": ID, "values": [7]}) == Negated(Membership(1, (seven,)))
+    assert filtered({"type": "not-in", "child": ID, "values": [7]}) == Negated(LiteralMembership(1, (seven,)))
     both = {"type": "or", "left": {"type": "is-nan", "child": ID}, "right": False}
     assert filtered({"type": "not", "child": both}) == Negated(
-        Joined("OR", ReferenceTest("is-nan", 1), Fixed(value=False))
+        JoinedPredicates("OR", ReferenceTest("is-nan", 1), Fixed(value=False))
     )
 
 

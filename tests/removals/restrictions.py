@@ -43,6 +43,24 @@ REMOVALS = (
         Never(),
         READING,
     ),
+    Removal(
+        "metalake-restricting-policies",
+        "policies of a metalake that hide rows are counted",
+        Never(),
+        "catalog.test_metalake_client",
+    ),
+    Removal(
+        "metalake-policy-on-unknown-tag",
+        "a tag that is not listed is not left out",
+        Never(),
+        "catalog.test_metalake_client",
+    ),
+    Removal(
+        "metalake-restricted-closed",
+        "what a metalake hides rows of is closed",
+        Deleted(),
+        "sources.test_metalake_rules",
+    ),
     Removal("policy-restricted-table", "policies read no restricted table", Never(), WHOLE),
     Removal("restriction-two-valued-in", "`in` is true or false", Becomes("f'{c} IN ({values})'"), WRITING),
     Removal(
