@@ -58,7 +58,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 PURE := tests/test_architecture.py $(addprefix tests/removals/,test_marks.py test_operations.py) $(addprefix tests/,model policy plan sql wire)
 
-.PHONY: help setup demo cluster-demo lake-demo quick test test-core test-jobs test-ranger test-catalogs test-lakes lake-test lake-jars night minors spark-diff fuzz lab check bench bench-jobs classes constraints docs npm-test gravitino-test logins-test programs-test deploy-test charts build-dbt build-go build-java lint-deploy format clean distclean
+.PHONY: help setup demo cluster-demo lake-demo quick test test-core test-jobs test-ranger test-catalogs test-lakes lake-test lake-jars night minors spark-diff fuzz lab check bench bench-jobs classes constraints docs npm-test console-test npm-console-test gravitino-test logins-test programs-test deploy-test charts build-dbt build-go build-java lint-deploy format clean distclean
 
 help:
 	@sed -n 's/^#   //p' $(firstword $(MAKEFILE_LIST))
@@ -67,6 +67,8 @@ help:
 	@echo '                  (a minute for each 100,000 on two cores), STATEMENTS=1000000 for replays'
 	@echo '                  (PROCESSORS=2: on two alone)'
 	@echo 'make npm-test     the npm hive-driver against a running gateway (needs node and npm)'
+	@echo 'make console-test the web console in Chromium: each page by keyboard and mouse (needs chromium and npm);'
+	@echo '                  npm-console-test: both before one gateway'
 	@echo 'make gravitino-test  the client apache-gravitino against the double of its server'
 	@echo 'make logins-test     logins at a real OpenLDAP and a real KDC (needs slapd, krb5-kdc, libldap, libkrb5 and a C compiler)'
 	@echo 'make programs-test   dbt, Go or Java programs (one of them a day), through a gateway and direct'
@@ -133,6 +135,7 @@ night minors: export SLUICE_TEST_DAY = all
 night: export SLUICE_TEST_EFFORT = 20
 night: $(STAMP) $(LOGINS_STAMP) $(NPM_STAMP) $(GRAVITINO)/.installed $(CHARTS)/.tools/render $(CHARTS)/.tools/.schemas $(CHARTS)/.tools/promtool build-dbt build-go build-java $(PYSPARK_CLIENTS) $(SUPERSET) lake-jars
 	@$(PY) -m pytest -n $(LANES) --costs --timeout 7200 -m 'not bench' $(ARGS)
+	@$(MAKE) cluster-demo KILLS=50
 	@exec $(MAKE) minors
 
 minors: $(STAMP)
@@ -190,12 +193,19 @@ bench-jobs: export SLUICE_BENCH_PROCESSORS = $(PROCESSORS)
 bench-jobs: $(STAMP)
 	@exec $(PY) -m pytest tests/bench/test_jobs_figures.py -m bench -k jobs -s -q $(ARGS)
 
-$(NPM_STAMP): tests/e2e/npm/package.json
+$(NPM_STAMP): tests/e2e/npm/package.json tests/e2e/npm/package-lock.json
 	cd tests/e2e/npm && npm install --no-audit --no-fund --loglevel=error
 	@touch $@
 
 npm-test: $(STAMP) $(NPM_STAMP)
 	@exec $(PY) -m pytest tests/e2e/npm -m npm $(ARGS)
+
+console-test: $(STAMP) $(NPM_STAMP)
+	@exec $(PY) -m pytest tests/e2e/browser -m console $(ARGS)
+
+# Both before one Spark and one gateway, as continuous integration runs them.
+npm-console-test: $(STAMP) $(NPM_STAMP)
+	@exec $(PY) -m pytest tests/e2e/npm tests/e2e/browser -m "npm or console" $(ARGS)
 
 # The client pins libraries to the very version, so that it has an environment of its own.
 $(GRAVITINO)/.installed: tests/e2e/gravitino_client/requirements.txt $(STAMP)

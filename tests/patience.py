@@ -30,7 +30,11 @@ def be_patient(config: Path) -> None:
     """Write the times of `settings` into a settings file, where it has none of its own."""
     written = yaml.safe_load(config.read_text())
     for group, times in settings().items():
-        written[group] = {**times, **(written.get(group) or {})}
+        sparks = written.get("backends", {}) if group == "backend" else {}
+        for name, one in sparks.items():
+            sparks[name] = {**times, **one}
+        if not sparks or group in written:
+            written[group] = {**times, **(written.get(group) or {})}
     config.write_text(yaml.safe_dump(written, sort_keys=False))
 
 

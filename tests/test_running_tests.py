@@ -144,7 +144,7 @@ def test_whoever_asks_for_a_world_is_in_its_lane() -> None:
         own = {function.name for function in fixtures_of}
         tests = [f for f in functions if f.name.startswith("test_") or f in fixtures_of]
         names = {argument.arg for function in tests for argument in function.args.args} - own
-        if not {"npm", "programs", "logins"}.intersection(file.parts):
+        if not {"browser", "npm", "programs", "logins"}.intersection(file.parts):
             asked[f"{file.relative_to(REPOSITORY)}"] = names
     for world, fixtures in MAKES.items():
         users = {name for name, names in asked.items() if names & fixtures}
@@ -371,7 +371,17 @@ def test_limits_on_waiting_come_from_one_place() -> None:
 def test_every_suite_has_an_entry_in_the_budget() -> None:
     """Else a new one may cost next to nothing, and the run that finds out is continuous integration's."""
     files = [file.relative_to(REPOSITORY) for file in (REPOSITORY / "tests").rglob("test_*.py")]
-    apart = {"bench", "npm", "gravitino_client", "logins", "programs", "deploy", ".venv", "node_modules"}
+    apart = {
+        "bench",
+        "browser",
+        "npm",
+        "gravitino_client",
+        "logins",
+        "programs",
+        "deploy",
+        ".venv",
+        "node_modules",
+    }
     suites = {suite_of(str(file)) for file in files if not apart.intersection(file.parts)}
     assert sorted(suites - budget().keys()) == sorted(NIGHT_ONLY)
     assert not [name for name in budget() if not name.startswith("(") and name not in suites]

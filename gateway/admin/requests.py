@@ -207,7 +207,7 @@ def build_error_middleware(
     """
 
     @web.middleware
-    async def answered(request: web.Request, handler: Handler) -> web.StreamResponse:
+    async def answer_request(request: web.Request, handler: Handler) -> web.StreamResponse:
         try:
             refuse_other_sites(request)
             async with asyncio.timeout(timeout_s):
@@ -220,7 +220,7 @@ def build_error_middleware(
         except Exception as error:  # noqa: BLE001 - a request's root: whatever happens is answered
             return told(request, error)
 
-    return answered
+    return answer_request
 
 
 async def log_in(request: web.Request, authenticate: Authenticate) -> Principal:

@@ -146,7 +146,7 @@ class LineageDomain(LineageExpressions):
             case NamedScan() if not inputs:
                 raise Unclear(f"`{'.'.join(relation.parts)}` reads itself")
             case Pivot():
-                self._grouping(relation, "PIVOT", relation.expressions)
+                self._keep_grouping(relation, "PIVOT", relation.expressions)
             case OpaqueRelation(complete=False):  # RULE (lineage-known-relation)
                 raise Unclear(f"lineage does not understand {relation.name or 'a relation'}")
         return inputs
@@ -230,13 +230,15 @@ class LineageDomain(LineageExpressions):
         """Return what a reference means."""
         return scope.resolve(column.parts)
 
-    def _grouping(self, relation: RelationNode, keyword: str, keys: Sequence[Expression]) -> RelationRows:
+    def _keep_grouping(
+        self, relation: RelationNode, keyword: str, keys: Sequence[Expression]
+    ) -> RelationRows:
         grouping = RowCondition(Clause.GROUP_BY, self.words(*keys, keyword=keyword))
         return self._groupings.setdefault(id(relation), RelationRows(groups=grouping))
 
     def _group(self, relation: Aggregate) -> None:
         if relation.keys:
-            self.groups = self._grouping(relation, "GROUP BY", relation.keys)
+            self.groups = self._keep_grouping(relation, "GROUP BY", relation.keys)
 
     def _group_keys(
         self, relation: Aggregate, below: LineageColumns, shown: LineageColumns, scope: LineageScope

@@ -226,12 +226,12 @@ _BOUNDS: Final = frozenset("CurrentRow UnboundedFollowing UnboundedPreceding".sp
 
 
 def _query(kind: QueryKind) -> Callable[[ExpressionNode], Expression]:
-    def lowered(node: ExpressionNode) -> Expression:
+    def lower(node: ExpressionNode) -> Expression:
         if node.children:
             return _opaque_expression(node)
         return Subquery(kind, lower_relation(node.plans[0]), span=node.span)
 
-    return lowered
+    return lower
 
 
 def _in_query(node: ExpressionNode) -> Expression:
@@ -309,10 +309,10 @@ def _aggregate(node: ExpressionNode) -> RelationNode:
 
 
 def _filter(clause: ConditionClause) -> Callable[[ExpressionNode], RelationNode]:
-    def lowered(node: ExpressionNode) -> RelationNode:
+    def lower(node: ExpressionNode) -> RelationNode:
         return Filter(_input(node), clause, tuple(conjuncts(_all(node.children))), span=node.span)
 
-    return lowered
+    return lower
 
 
 def _join(node: ExpressionNode) -> RelationNode:
@@ -418,10 +418,10 @@ def fold(names: Iterable[Sequence[str]]) -> tuple[tuple[str, ...], ...]:
 
 
 def _pass(why: Passing) -> Callable[[ExpressionNode], RelationNode]:
-    def lowered(node: ExpressionNode) -> RelationNode:
+    def lower(node: ExpressionNode) -> RelationNode:
         return Pass(_input(node), why, _all(node.children), span=node.span)
 
-    return lowered
+    return lower
 
 
 _RELATIONS: Final[Mapping[str, Callable[[ExpressionNode], RelationNode]]] = {

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+from gateway.model.catalog import quote
+
 _QUOTED = re.compile(r"\s*`((?:[^`]|``)*)`\s*:?(.*)", re.DOTALL)
 COUNTS = frozenset({"count", "count_if", "approx_count_distinct", "regr_count"})
 """Functions that give a BIGINT, whatever they are given."""
@@ -36,11 +38,7 @@ def is_map(type_: str) -> bool:
 
 def struct_of(fields: Iterable[tuple[str, str]]) -> str:
     """Return the type of a struct in DDL; types may be empty."""
-    return f"struct<{','.join(f'{_quote(name)}:{type_}' for name, type_ in fields)}>"
-
-
-def _quote(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"
+    return f"struct<{','.join(f'{quote(name)}:{type_}' for name, type_ in fields)}>"
 
 
 def _fields(type_: str) -> list[tuple[str, str]] | None:

@@ -131,6 +131,10 @@ class SparkCatalogs:
             found = replace(found, parameters={**found.parameters, "token": token})
         return {key.lower(): value for key, value in found.parameters.items()}
 
+    def hide(self, value: str) -> None:
+        """Have no client read a value that what stands before Spark is told for a user."""
+        self._revealed_secrets.add([value])
+
     def list_session_catalogs(self) -> Mapping[str, int]:
         """Return the catalogs that come and go, as a session is given them now: name → revision."""
         return {} if self._metalakes is None else self._metalakes.list_catalogs().revisions
@@ -193,17 +197,22 @@ def leave_out_login(catalog: NamedCatalog, audiences: Collection[str]) -> NamedC
 
 def make_catalogs(settings: Settings, metalakes: Metalakes | None = None) -> SparkCatalogs:
     """Return the catalogs of the settings, with what exchanges tokens for them."""
-    jwt = settings.logins.jwt
-    exchange = None
-    if jwt is not None and jwt.exchange is not None:
-        rule = ExchangeRule(
-            token_url=jwt.exchange.token_url,
-            client_id=jwt.exchange.client_id,
-            client_secret=jwt.exchange.client_secret.reveal,
-            scope=jwt.exchange.scope,
-        )
-        exchange = TokenExchange(rule)
+    exchange = make_exchange(settings)
     return SparkCatalogs(settings.catalogs, metalakes, audiences=settings.audiences, exchange=exchange)
+
+
+def make_exchange(settings: Settings) -> TokenExchange | None:
+    """Return what exchanges tokens of users, where the settings have that."""
+    jwt = settings.logins.jwt
+    if jwt is None or jwt.exchange is None:
+        return None
+    rule = ExchangeRule(
+        token_url=jwt.exchange.token_url,
+        client_id=jwt.exchange.client_id,
+        client_secret=jwt.exchange.client_secret.reveal,
+        scope=jwt.exchange.scope,
+    )
+    return TokenExchange(rule)
 
 
 def list_wished_kinds(lakes: Iterable[CatalogEntry], minor: Minor) -> list[str]:

@@ -51,6 +51,7 @@ from gateway.policy.propagation import PROPAGATION_KEYS
 from gateway.policy.service_defs import parse_service_def
 from gateway.policy.subjects import CURRENT_USER, OWNER, PUBLIC
 from gateway.reader.java_runtime import find_java
+from gateway.reader.pool import ReaderPool
 from gateway.settings.jobs import ClassifySettings
 from gateway.settings.loading import check_settings, load_settings
 from gateway.settings.models import PolicySettings, Settings, TagPropagationSettings
@@ -72,8 +73,8 @@ class CheckReport:
     policies: int
     areas: Mapping[str, CheckArea] = field(default_factory=dict)
     """What a fault or a warning is about; of one that is not here, the policies."""
-    spark: SparkConfiguration | None = None
-    """What Spark says of itself; None where it was not asked, or did not answer."""
+    sparks: Mapping[str, SparkConfiguration] = field(default_factory=dict)
+    """What Sparks say of themselves, by name; without those that were not asked, or did not answer."""
     database: DatabaseAnswer | None = None
     """What PostgreSQL says; None where it was not asked."""
 
@@ -100,128 +101,183 @@ async def check(
     """
     existing = Tree.of(StaticCatalog.load(tables).snapshot) if tables is not None else None
     found, faults = _sort(paths)
-    by_path: dict[Path, Settings] = {}
-    read: list[tuple[Settings, bool]] = []
-    """Those that can be read, and whether all files that they name are there."""
-    readable = not faults
-    warnings: list[str] = []
-    not_asked: list[str] = []
-    areas: dict[str, CheckArea] = {}
-    spark: SparkConfiguration | None = None
-    database: DatabaseAnswer | None = None
-    for path in found["settings"]:
-        try:
-            one_settings = load_settings(path)
-        except Faults as error:
-            faults += error.faults
-            areas |= dict.fromkeys(error.faults, "settings")
-            readable = False
-            continue
-        site = check_site(one_settings, path, machine=with_site)
-        faults += site.faults
-        warnings += site.warnings
-        not_asked += site.not_asked
-        areas |= dict.fromkeys((*site.faults, *site.warnings), "machine")
-        complete = not check_settings(path)
-        read.append((one_settings, complete))
-        if complete:
-            by_path[path] = one_settings
-            faults += _faults(classifiers, one_settings.jobs.classify)
-    for path in found["propagation"]:
-        faults += _faults(propagation_rules, TagPropagationSettings(rules=path))
-    for path in found["procedures"]:
-        faults += _faults(procedures, [path])
-    for path in found["providers"]:
-        faults += _faults(load_providers, path.read_text(encoding="utf-8"), str(path))
-    if found["classifiers"]:
-        # Together: classes of one file use the lists of another.
-        faults += _faults(classifiers, ClassifySettings(rules=tuple(found["classifiers"])))
-    settings = list(by_path.values())
-    wholes: list[tuple[Settings | None, bool]] = [*read] or [(None, False)]
-    files = {str(path) for some in found.values() for path in some}
-    loaded: list[PolicySet] = []
-    with_spark: list[tuple[PolicySet, Settings]] = []
-    for one_of_them, askable in wholes:
-        one = _there(one_of_them.policies) if one_of_them is not None else PolicySettings()
-        try:
-            rules = _rules(one, found)
-        except Faults as error:
-            faults += error.faults
-            continue
-        files |= {*rules.packs, *rules.ranger}
-        try:
-            part = load_rules(rules, one).part
-            sources = one_of_them.file_sources() if one_of_them is not None else ()
-            loaded.append(combine((part, build_closing_part(sources)), 1, one.catalogs))
-            if one_of_them is not None and _has_no_policy(loaded[-1], one_of_them):
-                warnings.append("the settings name no policy: every statement is refused")
-            if one_of_them is not None and with_site:
-                warnings += _find_strangers(loaded[-1], one_of_them)
-            if one_of_them is not None and askable:
-                with_spark.append((loaded[-1], one_of_them))
-        except Faults as error:
-            faults += error.faults
-    warnings += [warning for policies in loaded for warning in policies.warnings]
-    configuration = NOT_COMPARED
-    if existing is None:
-        not_asked += _not_asked(with_spark, found["settings"], with_parser, with_backend)
-    if with_parser and not readable:
-        not_asked.append("masks and filters were not parsed: first fix what cannot be read")
-    elif with_parser and loaded:
-        first = settings[0] if settings else Settings()
-        try:
-            find_java(first.reader.java)
-            parsers = await parsers_for(first) if with_backend else find_parser_jars(first.reader)
-            async with reader_of(first.reader.model_copy(update={"processes": 1}), parsers) as pool:
-                configuration = pool.configuration
-                for policies in loaded:
-                    faults += await unparsable(policies, pool)
-                    if existing is not None:
-                        warnings += await against_tables(policies, existing, pool)
-                        warnings += meaningless_masks(policies, existing)
-                for policies, whole in with_spark if with_backend and existing is None else ():
-                    asked = await ask_spark(policies, whole, pool)
-                    closes = whole.policies.unmatched_columns == "closed"
-                    faults += [*asked.faults, *(asked.names if closes else ())]
-                    warnings += [*asked.warnings, *(() if closes else asked.names)]
-                    not_asked += asked.not_asked
-        except Faults:
-            raise
-        except SluiceError as error:
-            # The others are told as well; the site may have told of it, with its line.
-            if not any(fault.endswith(error.for_operators) for fault in faults):
-                faults.append(f"the parser cannot be started: {error.for_operators}")
-    elif existing is not None:
-        for policies in loaded:
-            warnings += await against_tables(policies, existing)
+    run = _CheckRun(found, faults, with_parser, with_backend, with_site, existing)
+    run.read_settings()
+    run.read_other_rules()
+    run.load_policies()
+    await run.parse_policies()
     if with_backend:
-        for path, one_settings in by_path.items():
-            reads = await ask_backends(one_settings, reader=configuration)
-            spark = reads.configuration
-            faults += _about(areas, "spark", path, reads.faults)
-            warnings += _about(areas, "spark", path, reads.warnings)
-            if with_site and one_settings.ledger.dsn is not None:
-                database = await _ask_database(one_settings.ledger.dsn)
-                if database.fault is not None:
-                    faults += _about(areas, "postgresql", path, [database.fault])
-                warnings += _about(areas, "postgresql", path, database.warnings)
-    return CheckReport(
-        files=tuple(sorted(files)),
-        faults=tuple(dict.fromkeys(faults)),
-        warnings=tuple(dict.fromkeys(warnings)),
-        not_asked=tuple(dict.fromkeys(not_asked)),
-        policies=sum(1 for policies in loaded for one in policies.policies() if not one.is_closing),
-        areas=areas,
-        spark=spark,
-        database=database,
-    )
+        await run.ask_backends()
+    return run.report()
 
 
-def _about(areas: dict[str, CheckArea], area: CheckArea, path: Path, told: Iterable[str]) -> list[str]:
-    """Return what was told of a part of the settings in a file, and note which part it was."""
-    placed = [f"{path}: {one}" for one in told]
-    areas |= dict.fromkeys(placed, area)
-    return placed
+@dataclass(slots=True)
+class _CheckRun:
+    """One check: what was found so far, part after part."""
+
+    found: _Sorted
+    faults: list[str]
+    with_parser: bool
+    with_backend: bool
+    with_site: bool
+    existing: Tree | None
+    """Tables that the policies are held against."""
+    warnings: list[str] = field(default_factory=list)
+    not_asked: list[str] = field(default_factory=list)
+    areas: dict[str, CheckArea] = field(default_factory=dict)
+    complete: dict[Path, Settings] = field(default_factory=dict)
+    """Settings of which all files are there."""
+    readable: list[tuple[Settings, bool]] = field(default_factory=list)
+    """Settings that can be read, and whether all files that they name are there."""
+    unreadable: bool = False
+    """Whether some file cannot be read, so that policies are not parsed."""
+    rule_files: set[str] = field(default_factory=set)
+    loaded: list[PolicySet] = field(default_factory=list)
+    of_gateways: list[tuple[PolicySet, Settings]] = field(default_factory=list)
+    """Policies whose names Spark can be asked for."""
+    parser: ParserConfiguration = NOT_COMPARED
+    sparks: Mapping[str, SparkConfiguration] = field(default_factory=dict)
+    database: DatabaseAnswer | None = None
+
+    def read_settings(self) -> None:
+        """Read settings, and look at what they open on this machine."""
+        self.unreadable = bool(self.faults)
+        for path in self.found["settings"]:
+            try:
+                settings = load_settings(path)
+            except Faults as error:
+                self.faults += error.faults
+                self.areas |= dict.fromkeys(error.faults, "settings")
+                self.unreadable = True
+                continue
+            site = check_site(settings, path, machine=self.with_site)
+            self.faults += site.faults
+            self.warnings += site.warnings
+            self.not_asked += site.not_asked
+            self.areas |= dict.fromkeys((*site.faults, *site.warnings), "machine")
+            is_complete = not check_settings(path)
+            self.readable.append((settings, is_complete))
+            if is_complete:
+                self.complete[path] = settings
+                self.faults += _faults(classifiers, settings.jobs.classify)
+
+    def read_other_rules(self) -> None:
+        """Read the files that are neither settings nor policies."""
+        for path in self.found["propagation"]:
+            self.faults += _faults(propagation_rules, TagPropagationSettings(rules=path))
+        for path in self.found["procedures"]:
+            self.faults += _faults(procedures, [path])
+        for path in self.found["providers"]:
+            self.faults += _faults(load_providers, path.read_text(encoding="utf-8"), str(path))
+        if self.found["classifiers"]:
+            # Together: classes of one file use the lists of another.
+            together = ClassifySettings(rules=tuple(self.found["classifiers"]))
+            self.faults += _faults(classifiers, together)
+
+    def load_policies(self) -> None:
+        """Load the policies of each settings file, or those among the paths where there is none."""
+        if not self.readable:
+            self._load(None, askable=False)
+        for settings, is_complete in self.readable:
+            self._load(settings, askable=is_complete)
+        self.warnings += [warning for policies in self.loaded for warning in policies.warnings]
+
+    def _load(self, settings: Settings | None, *, askable: bool) -> None:
+        own = _there(settings.policies) if settings is not None else PolicySettings()
+        sources = settings.file_sources() if settings is not None else ()
+        try:
+            rules = _rules(own, self.found)
+            self.rule_files |= {*rules.packs, *rules.ranger}
+            part = load_rules(rules, own).part
+            policies = combine((part, build_closing_part(sources)), 1, own.catalogs)
+        except Faults as error:
+            self.faults += error.faults
+            return
+        self.loaded.append(policies)
+        if settings is None:
+            return
+        if _has_no_policy(policies, settings):
+            self.warnings.append("the settings name no policy: every statement is refused")
+        if self.with_site:
+            self.warnings += _find_strangers(policies, settings)
+        if askable:
+            self.of_gateways.append((policies, settings))
+
+    async def parse_policies(self) -> None:
+        """Parse masks and filters, and hold the policies against tables."""
+        if self.existing is None:
+            asked_of = self.found["settings"]
+            self.not_asked += _not_asked(self.of_gateways, asked_of, self.with_parser, self.with_backend)
+        if self.with_parser and self.unreadable:
+            self.not_asked.append("masks and filters were not parsed: first fix what cannot be read")
+        elif self.with_parser and self.loaded:
+            try:
+                await self._parse()
+            except Faults:
+                raise
+            except SluiceError as error:
+                # The others are told as well; the site may have told of it, with its line.
+                if not any(fault.endswith(error.for_operators) for fault in self.faults):
+                    self.faults.append(f"the parser cannot be started: {error.for_operators}")
+        elif self.existing is not None:
+            for policies in self.loaded:
+                self.warnings += await against_tables(policies, self.existing)
+
+    async def _parse(self) -> None:
+        first = next(iter(self.complete.values()), Settings())
+        find_java(first.reader.java)
+        parsers = await parsers_for(first) if self.with_backend else find_parser_jars(first.reader)
+        async with reader_of(first.reader.model_copy(update={"processes": 1}), parsers) as pool:
+            self.parser = pool.configuration
+            for policies in self.loaded:
+                self.faults += await unparsable(policies, pool)
+                if self.existing is not None:
+                    self.warnings += await against_tables(policies, self.existing, pool)
+                    self.warnings += meaningless_masks(policies, self.existing)
+            if self.with_backend and self.existing is None:
+                for policies, settings in self.of_gateways:
+                    await self._ask_names(policies, settings, pool)
+
+    async def _ask_names(self, policies: PolicySet, settings: Settings, pool: ReaderPool) -> None:
+        """Ask Spark for the tables and columns that policies name."""
+        asked = await ask_spark(policies, settings, pool)
+        closes = settings.policies.unmatched_columns == "closed"
+        self.faults += [*asked.faults, *(asked.names if closes else ())]
+        self.warnings += [*asked.warnings, *(() if closes else asked.names)]
+        self.not_asked += asked.not_asked
+
+    async def ask_backends(self) -> None:
+        """Ask the Sparks and the PostgreSQL that settings name."""
+        for path, settings in self.complete.items():
+            reads = await ask_backends(settings, reader=self.parser)
+            self.sparks = reads.configurations
+            self.faults += self._place("spark", path, reads.faults)
+            self.warnings += self._place("spark", path, reads.warnings)
+            if self.with_site and settings.ledger.dsn is not None:
+                self.database = await _ask_database(settings.ledger.dsn)
+                fault = self.database.fault
+                self.faults += self._place("postgresql", path, () if fault is None else (fault,))
+                self.warnings += self._place("postgresql", path, self.database.warnings)
+
+    def _place(self, area: CheckArea, path: Path, texts: Iterable[str]) -> list[str]:
+        """Return texts about a part of the settings in a file, and note which part it is."""
+        placed = [f"{path}: {one}" for one in texts]
+        self.areas |= dict.fromkeys(placed, area)
+        return placed
+
+    def report(self) -> CheckReport:
+        """Return all of it, each fault once."""
+        files = {str(path) for some in self.found.values() for path in some}
+        return CheckReport(
+            files=tuple(sorted(files | self.rule_files)),
+            faults=tuple(dict.fromkeys(self.faults)),
+            warnings=tuple(dict.fromkeys(self.warnings)),
+            not_asked=tuple(dict.fromkeys(self.not_asked)),
+            policies=sum(1 for policies in self.loaded for one in policies.policies() if not one.is_closing),
+            areas=self.areas,
+            sparks=self.sparks,
+            database=self.database,
+        )
 
 
 def _has_no_policy(policies: PolicySet, settings: Settings) -> bool:
@@ -394,8 +450,8 @@ class BackendCheck:
 
     faults: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
-    configuration: SparkConfiguration | None = None
-    """What it says of itself, where it answered and its answer fits."""
+    configurations: Mapping[str, SparkConfiguration] = field(default_factory=dict)
+    """What each says of itself, by name, where it answered and its answer fits."""
 
 
 async def ask_backends(settings: Settings, *, reader: ParserConfiguration) -> BackendCheck:
@@ -407,7 +463,7 @@ async def ask_backends(settings: Settings, *, reader: ParserConfiguration) -> Ba
         if name != main and backend.discover is None:
             own = settings.for_backend(name)
             told = await ask_backend(own, reader=NOT_COMPARED)
-            if told.configuration is not None:
+            if told.configurations:
                 told = await _check_parser(own, told)
             found.append((name, told))
     if len(found) == 1:
@@ -415,7 +471,9 @@ async def ask_backends(settings: Settings, *, reader: ParserConfiguration) -> Ba
     return BackendCheck(
         faults=tuple(f"backend `{name}`: {fault}" for name, one in found for fault in one.faults),
         warnings=tuple(f"backend `{name}`: {warning}" for name, one in found for warning in one.warnings),
-        configuration=found[0][1].configuration,
+        configurations={
+            name: said for name, one in found if not one.faults for said in one.configurations.values()
+        },
     )
 
 
@@ -458,10 +516,11 @@ async def ask_backend(settings: Settings, *, reader: ParserConfiguration) -> Bac
                 warnings.append(f"could not compare how Spark parses: {answer.for_operators}")
             case SparkConfiguration():
                 warnings += (*_catalogs(settings, answer), *_list_unasked(settings, answer))
+    answered = [one for one in told if isinstance(one, SparkConfiguration)]
     return BackendCheck(
         faults=tuple(dict.fromkeys(faults)),
         warnings=tuple(dict.fromkeys(warnings)),
-        configuration=next((one for one in told if isinstance(one, SparkConfiguration)), None),
+        configurations=dict(zip([settings.main_backend], answered, strict=False)),
     )
 
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from gateway.app.certificates import CertificatePair, context_of
+from gateway.app.user_tokens import UserTokens
 from gateway.backends.embedded_spark import EmbeddedSpark
 from gateway.backends.spark_connect import SparkConnectBackend, SparkConnectOptions
 from gateway.backends.spark_connect_service import SparkConnectService
@@ -59,6 +60,7 @@ def connect_backend(
     session_catalogs: Callable[[], Mapping[str, int]] = dict,
     gateway: str = "",
     call_timeout_s: float = 60.0,
+    user_tokens: UserTokens | None = None,
 ) -> ConnectUpstream:
     """Return the backend for the settings' Spark Connect. Raises Faults when its token cannot be had."""
     token = settings.token.reveal() if settings.token is not None else ""
@@ -69,6 +71,7 @@ def connect_backend(
         host=settings.host,
         port=settings.port,
         token=token,
+        user_tokens=user_tokens,
         reader=reader,
         catalogs=catalogs,
         catalog_logins=catalog_logins,

@@ -78,6 +78,7 @@ def make_console(
         recorder=parts.recorder,
         public_url=settings.public_url,
     )
+    parts.background.append(console_policies.keep_history(parts, tools))
     listener = parts.settings.listeners.admin
     secure = listener.tls is not None or settings.public_url.startswith("https:")
     login = ConsoleLogin(
@@ -130,7 +131,13 @@ def list_parts(parts: GatewayParts, tools: ConsoleTools) -> Sequence[ConsolePart
         build_event_part(EventPages(tools.pool.acquire, find, tools.texts)),
         build_live_part(live),
         build_mine_part(mine),
-        build_overview_part(OverviewPage(partial(ask_health, dsn), time.monotonic)),
+        build_overview_part(
+            OverviewPage(
+                partial(ask_health, dsn),
+                time.monotonic,
+                partial(console_record.list_alarms, tools.pool),
+            )
+        ),
         *console_policies.list_parts(parts, tools),
         *console_record.list_parts(parts, tools),
     ]

@@ -16,16 +16,29 @@ from typing import Literal
 import gateway
 from gateway.app.checking import CheckReport, check
 from gateway.app.database_checks import DatabaseAnswer
+from gateway.app.logins import jwt_rules, make_directory
 from gateway.app.outgoing import ReachAnswer, list_outgoing_addresses, reach_all
 from gateway.app.site_checks import free_bytes, gateway_runs
 from gateway.app.site_places import list_wanted_addresses
 from gateway.errors import Faults
+from gateway.frontends.jwt_logins import IssuerUnavailable, JwtLogins
+from gateway.frontends.ldap_rules import LdapRefused, LdapUnavailable
 from gateway.model.spark_configuration import SparkConfiguration
 from gateway.settings.loading import load_settings
 from gateway.settings.models import Settings
 
 FindingArea = Literal[
-    "version", "settings", "machine", "disk", "ports", "network", "postgresql", "clock", "spark", "policies"
+    "version",
+    "settings",
+    "machine",
+    "disk",
+    "ports",
+    "network",
+    "logins",
+    "postgresql",
+    "clock",
+    "spark",
+    "policies",
 ]
 FindingState = Literal["ok", "warning", "fault", "unknown"]
 RECOMMENDED = {
@@ -34,6 +47,8 @@ RECOMMENDED = {
 }
 """Settings of Spark that should be set, see docs/connect.md; with what happens otherwise."""
 _OF_THRIFT = "spark.sql.thriftServer."
+NOBODY = "sluice-doctor"
+"""A name that a directory is asked for, and does not have."""
 STACK = "-Xss"
 STACK_KEY = "spark.driver.extraJavaOptions"
 
@@ -87,8 +102,9 @@ async def examine(config: Path) -> list[DoctorFinding]:
     found += _list_check(report)
     if report.database is not None:
         found += _describe_database(report.database)
-    if report.spark is not None:
-        found += _describe_spark(report.spark, settings)
+    found += await _try_logins(settings)
+    for name, spark in report.sparks.items():
+        found += _describe_spark(name, spark, settings)
     if not any(one.area == "policies" and one.state == "fault" for one in found):
         text = f"{report.policies} policies in {len(report.files)} files"
         found.append(DoctorFinding(area="policies", state="ok", text=text))
@@ -184,9 +200,55 @@ def _describe_database(answer: DatabaseAnswer) -> Iterator[DoctorFinding]:
         yield DoctorFinding(area="clock", state="ok", text=text)
 
 
-def _describe_spark(spark: SparkConfiguration, settings: Settings) -> Iterator[DoctorFinding]:
+async def _try_logins(settings: Settings) -> list[DoctorFinding]:
+    """Ask a directory and an issuer for what a login of anybody needs. Nobody logs in."""
+    found: list[DoctorFinding] = []
+    ldap, tokens = settings.logins.ldap, settings.logins.jwt
+    if ldap is not None and ldap.bind_dn:
+        directory = None
+        try:
+            directory = make_directory(ldap)
+            await directory.find(NOBODY)
+        except Faults:
+            pass  # `sluice check` told
+        except LdapRefused:
+            found.append(
+                DoctorFinding(area="logins", state="ok", text="`logins.ldap`: the directory answers")
+            )
+        except LdapUnavailable as fault:
+            found.append(_describe_login("ldap", str(fault)))
+        finally:
+            if directory is not None:
+                directory.close()
+    if tokens is not None:
+        issuer = JwtLogins(jwt_rules(tokens))
+        try:
+            keys = await issuer.load_keys()
+        except IssuerUnavailable as fault:
+            found.append(_describe_login("jwt", str(fault)))
+        else:
+            text = f"`logins.jwt`: the issuer has {keys} keys that tokens may be signed by"
+            found.append(DoctorFinding(area="logins", state="ok", text=text))
+        finally:
+            issuer.close()
+    return found
+
+
+def _describe_login(way: str, fault: str) -> DoctorFinding:
+    return DoctorFinding(
+        area="logins",
+        state="fault",
+        text=f"nobody can log in by `logins.{way}` now: {fault}",
+        advice=f"correct `logins.{way}` (docs/logins.md) or what it names; try `sluice check --login NAME`",
+        away=True,
+    )
+
+
+def _describe_spark(name: str, spark: SparkConfiguration, settings: Settings) -> Iterator[DoctorFinding]:
+    which = f"`{name}`: " if len(settings.all_backends) > 1 else ""
+    settings = settings.for_backend(name)
     yield DoctorFinding(
-        area="spark", state="ok", text=f"Spark {spark.version} parses statements as the gateway does"
+        area="spark", state="ok", text=f"{which}Spark {spark.version} parses statements as the gateway does"
     )
     wanted = dict(RECOMMENDED)
     if settings.listeners.connect is None:
@@ -198,13 +260,13 @@ def _describe_spark(spark: SparkConfiguration, settings: Settings) -> Iterator[D
             yield DoctorFinding(
                 area="spark",
                 state="warning",
-                text=f"Spark's `{key}` is not set: {why}",
+                text=f"{which}Spark's `{key}` is not set: {why}",
                 advice="start Spark with it, see docs/connect.md",
             )
     if STACK not in spark.settings.get(STACK_KEY, ""):
         yield DoctorFinding(
             area="spark",
             state="warning",
-            text=f"Spark's `{STACK_KEY}` has no `{STACK}`: deep statements may overflow its stack",
+            text=f"{which}Spark's `{STACK_KEY}` has no `{STACK}`: deep statements may overflow its stack",
             advice="start Spark with `-Xss16m`, unless Java has it from elsewhere; see docs/connect.md",
         )

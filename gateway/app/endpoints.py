@@ -20,6 +20,7 @@ from gateway.app.files_at_fault import describe_files_at_fault
 from gateway.app.gateway_parts import GatewayParts
 from gateway.app.lineage_following import trouble
 from gateway.app.logins import make_impersonation
+from gateway.app.probes import list_first_pages
 from gateway.database.connect_sessions import ConnectSessionStore
 from gateway.errors import Faults
 from gateway.frontends.login_cookies import LoginCookies
@@ -218,14 +219,14 @@ def _checks(parts: GatewayParts) -> Mapping[str, Check]:
     async def record() -> str | None:
         return parts.ledger.metrics().failure or None
 
-    async def confirmed() -> str | None:
+    async def report_unconfirmed() -> str | None:
         return parts.rules.stale()
 
     async def readable() -> str | None:
         return parts.users.stale()
 
     checks = {"parser": parser, **parts.sparks.checks(), "ledger": record}
-    return {**checks, "policies_confirmed": confirmed, "users_readable": readable}
+    return {**checks, "policies_confirmed": report_unconfirmed, "users_readable": readable}
 
 
 def _notes(parts: GatewayParts) -> Mapping[str, Check]:
@@ -245,7 +246,7 @@ def _notes(parts: GatewayParts) -> Mapping[str, Check]:
             [one for source in parts.rules.sources() for one in source.files], most_s
         )
 
-    async def closed() -> str | None:
+    async def report_closed() -> str | None:
         return describe_closed(one for source in parts.rules.sources() for one in source.closed)
 
     async def user_file() -> str | None:
@@ -259,22 +260,22 @@ def _notes(parts: GatewayParts) -> Mapping[str, Check]:
     async def logins() -> str | None:
         return parts.logins.chain.report()
 
-    async def shipped() -> str | None:
+    async def report_shipping() -> str | None:
         return parts.ledger.metrics().trouble or None
 
-    async def followed() -> str | None:
+    async def report_lineage() -> str | None:
         return trouble(lineage.metrics) if lineage is not None else None
 
     notes = {
         "policies": policies,
-        "policies_closed": closed,
+        "policies_closed": report_closed,
         "policy_files": files,
         "users": user_file,
-        "record": shipped,
+        "record": report_shipping,
         "logins": logins,
         **parts.notes,
     }
-    return notes if lineage is None else {**notes, "lineage": followed}
+    return notes if lineage is None else {**notes, "lineage": report_lineage}
 
 
 def _apis(parts: GatewayParts) -> Mapping[str, Callable[[], web.Application]]:
@@ -308,12 +309,13 @@ def _apis(parts: GatewayParts) -> Mapping[str, Callable[[], web.Application]]:
             listener.lineage,
             parts.dsn,
             parts.authenticator(),
-            policies=parts.dependencies.policies,
-            stale=parts.dependencies.stale,
+            policies=lambda: parts.dependencies.policies.current,
+            stale=parts.dependencies.policies.stale,
             catalog=parts.dependencies.catalog,
         )
         parts.stack.push_async_callback(lineage.close)
         found["/lineage"] = lineage.api.app
+    found.update(list_first_pages(settings))
     if listener.console is not None:
         from gateway.app.console import make_console  # optional, as above
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ssl
 from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import replace
@@ -11,13 +12,16 @@ from typing import TYPE_CHECKING
 
 from gateway.app.accepted_tags import load_cached_tags
 from gateway.app.catalogs import SparkCatalogs, make_catalogs
+from gateway.app.current_policies import CurrentPolicies, FixedPeople
 from gateway.app.metalakes import metalakes_of
 from gateway.app.procedures import load_shipped_procedures
 from gateway.app.restrictions import make_restrictions
 from gateway.app.rules import PolicyRegistry
 from gateway.app.upstream import Queries, Upstream, require_connect
-from gateway.backends.spark_thrift import SparkThriftBackend, SparkThriftOptions
+from gateway.app.user_tokens import UserTokens, make_user_tokens
+from gateway.backends.spark_thrift import SparkThriftBackend
 from gateway.backends.spark_thrift_connection import SparkAddress
+from gateway.backends.spark_thrift_options import SparkThriftOptions
 from gateway.backends.unprivileged import run_as, state_place
 from gateway.catalog.live import LiveCatalog, Owners
 from gateway.catalog.static import StaticCatalog
@@ -26,6 +30,7 @@ from gateway.frontends.users import read_users
 from gateway.model.catalog import Table, TableName
 from gateway.model.metalakes import NONE_LISTED, ListedCatalogs
 from gateway.model.principal import Principal
+from gateway.model.secret_values import SecretValues
 from gateway.model.spark_configuration import (
     NOT_COMPARED,
     ParserConfiguration,
@@ -36,7 +41,6 @@ from gateway.model.spark_minors import PLANS, Minor, UnsupportedSpark, find_supp
 from gateway.model.statement import Client, SessionContext, Statement, Verdict
 from gateway.model.table_formats import LISTED_EXTENSIONS, formats_of
 from gateway.pipeline import Rules, judge
-from gateway.policy.engine import engine_for
 from gateway.policy.parts import build_closing_part
 from gateway.policy.reserved import ReservedPlace, parse_reserved_place
 from gateway.reader.extension_jars import find_extension_jars
@@ -213,25 +217,43 @@ def make_backend(
     reader: ParserConfiguration = NOT_COMPARED,
     catalogs: SparkCatalogs | None = None,
     named_catalogs: frozenset[str] = frozenset(),
+    user_tokens: UserTokens | None = None,
 ) -> SparkThriftBackend:
     """Return the backend for the Spark at an address, which must read texts as the parser does; `catalogs` is
-    what its sessions are told of catalogs, `named_catalogs` those that it has to have."""
+    what its sessions are told of catalogs, `named_catalogs` those that it has to have. Raises Faults."""
+    running = settings.thrift
+    login = running.login if running is not None else None
+    password = login.password.reveal() if login is not None else ""
     address = SparkAddress(
         host=host,
         port=port,
+        ssl=make_tls(running.ca_file) if running is not None and running.tls else None,
+        http_path=running.http_path if running is not None and running.transport == "http" else None,
         connect_timeout_s=settings.connect_timeout_s,
         call_timeout_s=settings.call_timeout_s,
     )
     listed = catalogs or SparkCatalogs(())
+    own, listed_secrets = (password,) if password else (), listed.secrets()
     options = SparkThriftOptions(
         address=address,
+        service=login.user if login is not None else "",
+        password=password,
+        user_tokens=user_tokens,
         reader=reader,
         catalogs=listed.of_sessions,
         catalog_logins=listed.log_in,
         named_catalogs=named_catalogs,
-        secrets=listed.secrets(),
+        secrets=SecretValues(lambda: (*own, *listed_secrets)),
     )
     return SparkThriftBackend(options)
+
+
+def make_tls(ca_file: Path | None) -> ssl.SSLContext:
+    """Return what verifies the certificate of a server. Raises Faults."""
+    try:
+        return ssl.create_default_context(cafile=None if ca_file is None else str(ca_file))
+    except OSError as error:
+        raise Faults([f"{ca_file}: cannot be read: {error.strerror or error}"]) from None
 
 
 def make_upstream(
@@ -247,6 +269,7 @@ def make_upstream(
     backend, connects = settings.backend, settings.listeners.connect is not None
     named = settings.named_catalogs
     catalogs = catalogs or make_catalogs(settings)
+    user_tokens = make_user_tokens(settings, backend, catalogs.hide)
     thrift = connect = None
     host, port = "", 0
     if embedded is not None:
@@ -254,7 +277,15 @@ def make_upstream(
     elif backend.thrift is not None:
         host, port = backend.thrift.host, backend.thrift.port
     if backend.serves_thrift:
-        thrift = make_backend(backend, host, port, reader=reader, catalogs=catalogs, named_catalogs=named)
+        thrift = make_backend(
+            backend,
+            host,
+            port,
+            reader=reader,
+            catalogs=catalogs,
+            named_catalogs=named,
+            user_tokens=user_tokens,
+        )
     if connects:
         from gateway.app.connect import connect_backend, own_connect_backend
 
@@ -282,6 +313,7 @@ def make_upstream(
                 session_catalogs=catalogs.list_session_catalogs,
                 gateway=gateway,
                 call_timeout_s=backend.call_timeout_s,
+                user_tokens=user_tokens,
             )
             host, port = (host, port) if thrift is not None else (connect.host, connect.port)
     return Upstream(
@@ -369,12 +401,9 @@ async def verdicts_without_sessions(
                 yield Verdicts(
                     VerdictInputs(
                         judge=make_judge(settings, reader),
-                        policies=lambda: rules.current,
-                        authority=engine_for,
+                        policies=CurrentPolicies(rules, FixedPeople(principals)),
                         catalog=catalog,
                         restrictions=restrictions if tables is None else None,
-                        stale=rules.stale,
-                        principals=lambda: principals,
                     )
                 )
 
@@ -420,11 +449,18 @@ def _upstream(settings: Settings, reader: ParserConfiguration, metalakes: Metala
             catalogs=catalogs.of_sessions,
             catalog_logins=catalogs.log_in,
             named_catalogs=settings.named_catalogs,
+            user_tokens=make_user_tokens(settings, backend, catalogs.hide),
         )
         return Upstream(thrift=None, connect=spark, host=spark.host, port=spark.port)
     host, port = _connect_to_spark(backend)
     thrift = make_backend(
-        backend, host, port, reader=reader, catalogs=catalogs, named_catalogs=settings.named_catalogs
+        backend,
+        host,
+        port,
+        reader=reader,
+        catalogs=catalogs,
+        named_catalogs=settings.named_catalogs,
+        user_tokens=make_user_tokens(settings, backend, catalogs.hide),
     )
     return Upstream(thrift=thrift, connect=None, host=host, port=port)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any
@@ -120,10 +120,12 @@ def make_promotion(
     ledger: Ledger | None,
     gateway: str,
     metalakes: Callable[[], Iterable[MetalakeState]] = tuple,
+    elsewhere: Callable[[str], Awaitable[str | None]] | None = None,
 ) -> Promoter | None:
     """Return who makes tables of files, None where the settings have no sources. `gateway`: its name in the
     record. Without a `ledger`, as before a command of the operator's, PostgreSQL alone keeps who and when.
-    `metalakes`: how each is doing, whose catalogs have their warehouses for themselves."""
+    `metalakes`: how each is doing, whose catalogs have their warehouses for themselves. `elsewhere` says what
+    other metastores have at a URL."""
     sources = settings.file_sources()
     if not sources:
         return None
@@ -150,6 +152,7 @@ def make_promotion(
         connect=_build_connector(dsn),
         record=record,
         reserved=partial(list_reserved_urls, list_fixed_urls(settings), metalakes),
+        elsewhere=elsewhere,
     )
 
 

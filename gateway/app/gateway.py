@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import fcntl
-from collections.abc import Callable, Coroutine, Iterator, Mapping
-from contextlib import AsyncExitStack, contextmanager
+from collections.abc import Callable, Coroutine, Mapping
+from contextlib import AsyncExitStack, closing
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -16,14 +15,11 @@ import structlog
 from gateway.admin.listener import Check
 from gateway.app.catalogs import first_context, make_catalogs
 from gateway.app.certificates import Certificates
+from gateway.app.current_policies import CurrentPolicies
 from gateway.app.database_checks import ask_database
 from gateway.app.descriptors import raise_limit
 from gateway.app.endpoints import Address, start_endpoints
-from gateway.app.explaining import (
-    make_catalog,
-    make_reader,
-    make_upstream,
-)
+from gateway.app.explaining import make_catalog, make_reader, make_upstream
 from gateway.app.files import dataset_owners, make_listening, make_places, make_promotion, make_refreshing
 from gateway.app.gateway_health import GatewayHealth
 from gateway.app.gateway_parts import GatewayParts
@@ -32,6 +28,7 @@ from gateway.app.jobs_metrics import JobStates
 from gateway.app.lineage_following import LineageCollector, lineage_input, lineage_state, make_follower
 from gateway.app.logins import make_identity_refresh, make_logins
 from gateway.app.metalakes import metalakes_of
+from gateway.app.metastore_catalog import MetastoreCatalog
 from gateway.app.openlineage import open_sinks
 from gateway.app.other_gateways import follow_others
 from gateway.app.policy_authors import AuthorRights, PolicyAuthors
@@ -40,7 +37,7 @@ from gateway.app.record_forwarding import ForwardCollector, make_forwarders, rep
 from gateway.app.reloading import Reloading
 from gateway.app.restrictions import make_restrictions
 from gateway.app.rules import PolicyRegistry
-from gateway.app.site_checks import LOCK, check_site
+from gateway.app.site_checks import check_site, only_one
 from gateway.app.sparks import START_S, Sparks, make_parts
 from gateway.app.state_metrics import (
     StateCollector,
@@ -51,6 +48,7 @@ from gateway.app.state_metrics import (
 )
 from gateway.app.tag_propagation import Accepted, TagPropagation, build_accepted_source
 from gateway.app.unmatched import UnmatchedPolicies
+from gateway.app.upstream import Upstream
 from gateway.app.versions import versions
 from gateway.audit.forwarding import Forwarder
 from gateway.audit.ledger import FileLedger, LedgerOptions
@@ -59,9 +57,11 @@ from gateway.audit.spool import SpoolLimits
 from gateway.backends.reasons import reason_of
 from gateway.catalog.live import LiveCatalog
 from gateway.database.gateway_requests import Answering
+from gateway.database.limit_shares import LimitShares
 from gateway.database.limit_use import LimitUse
 from gateway.database.login_failures import LoginFailures
 from gateway.errors import BackendMismatch, BackendUnavailable, Faults, SluiceError, members_of
+from gateway.files.refreshing import Refreshing
 from gateway.frontends.identities import Identities
 from gateway.frontends.user_file import UserFile
 from gateway.lineage.following import Follower
@@ -71,18 +71,19 @@ from gateway.model.principal import Principal
 from gateway.model.spark_minors import minor_of
 from gateway.model.statement import Client, SessionContext, Statement, Verdict
 from gateway.model.tracing import Tracer
-from gateway.policy.engine import engine_for
 from gateway.policy.limits import limits_of
 from gateway.policy.parts import build_closing_part
 from gateway.reader.pool import ReaderPool
 from gateway.session.budgets import Budgets
 from gateway.session.dependencies import Dependencies
-from gateway.session.lifecycle import STOPPING, Lifecycle
 from gateway.session.limits import SessionLimits
 from gateway.session.metrics import Metrics
 from gateway.session.open_sessions import OpenSessions
+from gateway.session.shares import Shares
+from gateway.session.states import STOPPING, Lifecycle
 from gateway.settings.backends import BackendSettings
 from gateway.settings.models import SessionSettings, Settings
+from gateway.sources.metalakes import Metalakes
 
 if TYPE_CHECKING:
     from gateway.backends.embedded_spark import EmbeddedSpark
@@ -180,12 +181,7 @@ class Gateway:
         settings = self._settings
         if self._probes is not None:
             self._stack.push_async_callback(self._probes.admin.close)
-        # What a person may have done wrongly is looked at before anything is started.
-        site = check_site(settings, self._config, starting=True, probed=self._probes is not None)
-        for warning in site.warnings:
-            log.warning("site", warning=warning)
-        if site.faults:
-            raise Faults(list(site.faults))
+        self._require_site()
         open_sessions = self._open_sessions
         users = UserFile(
             settings.users.file,
@@ -199,14 +195,7 @@ class Gateway:
         refresh = make_identity_refresh(settings, lambda: users.users, identities, logins, open_sessions)
         if (few := raise_limit(settings)) is not None:
             self._progress(few)
-        if self._probes is None:
-            try:
-                self._probes = await start_probes(settings, self.metrics)
-            except OSError as error:
-                raise Faults([f"cannot listen for operators: {reason_of(error)}"]) from None
-            self._stack.push_async_callback(self._probes.admin.close)
-        if self._lifecycle.stopping:
-            self._stop_taking()
+        probes = await self._open_probes()
         self._stack.enter_context(only_one(settings.ledger.directory))
         reader, dsn, embedded = await run_together(
             self._start_reader(), self._start_postgres(), self._start_embedded_sparks()
@@ -218,22 +207,7 @@ class Gateway:
         self._stack.push_async_callback(metalakes.close)
         propagation = TagPropagation(settings.tag_propagation, dsn, lambda: rules.current)
         unmatched = UnmatchedPolicies(lambda: rules.current)
-
-        def policies_changed(policies: PolicySet) -> None:
-            self.metrics.policy_version.set(policies.version)
-            unmatched.policies_changed()
-
-        rules = PolicyRegistry(
-            settings.policies,
-            reader,
-            accepted=build_accepted_source(settings, accepted),
-            on_change=policies_changed,
-            speaking=metalakes.services,
-            closed=build_closing_part(settings.file_sources()),
-        )
-        self._stack.push_async_callback(rules.close)
-        await rules.start()
-        self.metrics.registry.register(StateCollector(lambda: source_gauges(rules.sources())))
+        rules = await self._start_rules(reader, accepted, metalakes, unmatched)
         sparks = Sparks(
             settings=settings,
             limits=partial(session_limits, settings.sessions),
@@ -254,32 +228,28 @@ class Gateway:
         stack.push_async_callback(in_time, upstream.close)
         queries = upstream.queries()
         stack.push_async_callback(in_time, queries.close)
-        try:
-            spark_version = (await upstream.ask()).version
-        except BackendMismatch:
-            # The log and `/readyz` say why. Nothing runs before Spark is another: every session asks anew.
-            spark_version = reader.spark_version
-            self._progress(
-                "Spark may parse statements differently from the gateway: every statement is refused"
-            )
+        spark_version = await self._ask_version(upstream, reader, is_alone=not sparks.fleet.several)
         await metalakes.start(rules.replace_part, upstream.own_catalogs)
         self.metrics.registry.register(StateCollector(lambda: metalake_gauges(metalakes.states())))
         owners = dataset_owners(settings, dsn, metalakes.owner, lambda user: users.principals.get(user))
         self.metrics.registry.register(unmatched)
         catalog = make_catalog(settings, queries, reader, metalakes, owners, unmatched.learn)
+        sparks.owners, sparks.metalakes = owners, metalakes.states
+        held = MetastoreCatalog(catalog, lambda: sparks.main.dependencies.locks.catalogs)
         stack.push_async_callback(in_time, catalog.close)
         restrictions = make_restrictions(settings, catalogs)
         stack.push_async_callback(restrictions.aclose)
         limits = session_limits(settings.sessions, settings.backend)
         places = make_places(settings, queries, catalog, metalakes.states)
-        uses = LimitUse(dsn)
-        self._stack.callback(uses.close)
-        budgets = Budgets(lambda: rules.current, limits_of, self.metrics, shared=uses)
-        self._background += [uses.run(), budgets.run()]
+        uses = self._stack.enter_context(closing(LimitUse(dsn)))
+        limit_shares = LimitShares(dsn, ledger.gateway)
+        self._stack.push_async_callback(limit_shares.leave)
+        shares = Shares(limit_shares, has_others=lambda: bool(names.others))
+        budgets = Budgets(lambda: rules.current, limits_of, self.metrics, shared=uses, shares=shares)
+        self._background += [uses.run(), limit_shares.run(), budgets.run(), budgets.keep_shares()]
         dependencies = Dependencies(
             judge=sparks.make_judge(alone, reader),
-            policies=lambda: rules.current,
-            authority=engine_for,
+            policies=CurrentPolicies(rules, identities, users),
             catalog=catalog,
             locks=sparks.locks_of(main, catalog, limits),
             ledger=ledger,
@@ -295,8 +265,6 @@ class Gateway:
             metrics=self.metrics,
             limits=limits,
             budgets=budgets,
-            stale=lambda: rules.stale() or users.stale(),
-            principals=lambda: identities.principals,
             lineage_input=lineage_input(settings.lineage),
             first_context=first_context(settings),
             secrets=catalogs.secrets(),
@@ -306,8 +274,9 @@ class Gateway:
             promotion=make_promotion(
                 settings,
                 queries,
-                catalog,
+                held,
                 dsn,
+                elsewhere=sparks.find_elsewhere(main).explain if sparks.fleet.several else None,
                 ledger=ledger,
                 gateway=ledger.gateway,
                 metalakes=metalakes.states,
@@ -324,11 +293,8 @@ class Gateway:
             self.metrics.registry.register(StateCollector(lambda: backend_gauges(sparks.fleet)))
             self._reloading.fleet = sparks.fleet
             await sparks.try_pending(START_S)
-        self._background.append(make_listening(settings, catalog, dsn).run())
-        refreshing = make_refreshing(settings, queries, catalog, dsn)
-        if refreshing is not None:
-            self.metrics.registry.register(StateCollector(partial(dataset_gauges, refreshing)))
-            self._background.append(refreshing.run())
+        self._background.append(make_listening(settings, held, dsn).run())
+        self._refresh_datasets(make_refreshing(settings, queries, held, dsn))
         lineage = await self._start_lineage(dsn, reader, catalog, ledger)
 
         async def judge(text: str, principal: Principal) -> Verdict:
@@ -348,11 +314,7 @@ class Gateway:
             notes["tags"] = propagation.report_trouble
         if sparks.fleet.several:
             notes["backends"] = sparks.report_trouble
-        if settings.logins.share_failures:
-            failures = LoginFailures(dsn)
-            self._stack.callback(failures.close)
-            self._reloading.guesses.shared = failures
-            self._background.append(failures.run(self._reloading.guesses.limits.longest_block_s))
+        self._share_login_failures(dsn)
         endpoints = await start_endpoints(
             GatewayParts(
                 settings=settings,
@@ -373,7 +335,7 @@ class Gateway:
                 lineage=lineage,
                 notes=notes,
                 authors=rights,
-                probes=self._probes,
+                probes=probes,
                 reloading=self._reloading,
             )
         )
@@ -383,7 +345,7 @@ class Gateway:
         every_s = settings.policies.reload_s
         requests = GatewayRequests(open_sessions, users, sparks)
         requests.tell_health = GatewayHealth(
-            self._probes.admin, self.metrics, ledger, rules, sparks, open_sessions, lineage_state(lineage)
+            probes.admin, self.metrics, ledger, rules, sparks, open_sessions, lineage_state(lineage)
         ).tell
         self._background += [
             rules.watch(),
@@ -397,12 +359,7 @@ class Gateway:
         ]
         if settings.tag_propagation.enabled:
             self._background.append(propagation.run())
-        if settings.jobs.schedule and self._config is not None:
-            from gateway.app.jobs import keep_running  # optional: it brings all jobs along
-
-            states = JobStates({})
-            self.metrics.registry.register(states)
-            self._background.append(keep_running(settings.jobs, dsn, self._config, states=states))
+        self._schedule_jobs(dsn)
         self._addresses = Addresses(
             endpoints=endpoints,
             spark_host=upstream.host,
@@ -422,6 +379,26 @@ class Gateway:
             self._open_sessions.begin_closing()
             await asyncio.sleep(LAST_ANSWERS_S)
         await self._stack.aclose()
+
+    def _require_site(self) -> None:
+        """Look at what a person may have done wrongly before anything is started. Raises Faults."""
+        site = check_site(self._settings, self._config, starting=True, probed=self._probes is not None)
+        for warning in site.warnings:
+            log.warning("site", warning=warning)
+        if site.faults:
+            raise Faults(list(site.faults))
+
+    async def _open_probes(self) -> Probes:
+        probes = self._probes
+        if probes is None:
+            try:
+                probes = self._probes = await start_probes(self._settings, self.metrics)
+            except OSError as error:
+                raise Faults([f"cannot listen for operators: {reason_of(error)}"]) from None
+            self._stack.push_async_callback(probes.admin.close)
+        if self._lifecycle.stopping:
+            self._stop_taking()
+        return probes
 
     # -- the parts that stand beside the gateway -------------------------------------------------------------
 
@@ -466,6 +443,62 @@ class Gateway:
         return found
 
     # -- the parts of the gateway ----------------------------------------------------------------------------
+
+    async def _start_rules(
+        self, reader: ReaderPool, accepted: Accepted, metalakes: Metalakes, unmatched: UnmatchedPolicies
+    ) -> PolicyRegistry:
+        def follow_policies(policies: PolicySet) -> None:
+            self.metrics.policy_version.set(policies.version)
+            unmatched.policies_changed()
+
+        rules = PolicyRegistry(
+            self._settings.policies,
+            reader,
+            accepted=build_accepted_source(self._settings, accepted),
+            on_change=follow_policies,
+            speaking=metalakes.services,
+            closed=build_closing_part(self._settings.file_sources()),
+        )
+        self._stack.push_async_callback(rules.close)
+        await rules.start()
+        self.metrics.registry.register(StateCollector(lambda: source_gauges(rules.sources())))
+        return rules
+
+    async def _ask_version(self, upstream: Upstream, reader: ReaderPool, *, is_alone: bool) -> str:
+        try:
+            return (await upstream.ask()).version
+        except BackendMismatch:
+            # The log and `/readyz` say why. Nothing runs before Spark is another: every session asks anew.
+            self._progress(
+                "Spark may parse statements differently from the gateway: every statement is refused"
+            )
+        except BackendUnavailable as fault:
+            if is_alone:
+                raise
+            # Others may be there; each session asks this one anew, too.
+            self._progress(f"the main Spark is not there yet: {fault.for_operators}")
+        return reader.spark_version
+
+    def _refresh_datasets(self, refreshing: Refreshing | None) -> None:
+        if refreshing is not None:
+            self.metrics.registry.register(StateCollector(partial(dataset_gauges, refreshing)))
+            self._background.append(refreshing.run())
+
+    def _share_login_failures(self, dsn: str) -> None:
+        if self._settings.logins.share_failures:
+            guesses, failures = self._reloading.guesses, LoginFailures(dsn)
+            self._stack.callback(failures.close)
+            self._stack.callback(guesses.close)
+            guesses.shared = failures
+            self._background.append(failures.run(guesses.limits.longest_block_s))
+
+    def _schedule_jobs(self, dsn: str) -> None:
+        if self._settings.jobs.schedule and self._config is not None:
+            from gateway.app.jobs import keep_running  # optional: it brings all jobs along
+
+            states = JobStates({})
+            self.metrics.registry.register(states)
+            self._background.append(keep_running(self._settings.jobs, dsn, self._config, states=states))
 
     def _start_tracer(self, gateway: str) -> Tracer | None:
         settings = self._settings.tracing
@@ -548,21 +581,6 @@ def session_limits(settings: SessionSettings, backend: BackendSettings) -> Sessi
         statements_waiting=backend.waiting,
         spark_wait_s=backend.wait_s,
     )
-
-
-@contextmanager
-def only_one(directory: Path) -> Iterator[None]:
-    """Hold the directory for this process. Raises Faults when another gateway has it.
-
-    Without this a second gateway would take over the first one's PostgreSQL, fail later, and stop it.
-    """
-    directory.mkdir(parents=True, exist_ok=True, mode=0o700)
-    with (directory / LOCK).open("a+") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise Faults([f"another gateway already uses `{directory}`"]) from None
-        yield
 
 
 async def _while_it_lives(spark: EmbeddedSpark) -> None:

@@ -79,7 +79,13 @@ def _list_backends(settings: Settings) -> Iterator[OutgoingAddress]:
         at = f"backends.{name}" if name in settings.backends else "backend"
         thrift, connect = backend.thrift, backend.connect
         if thrift is not None and backend.discover is None:
-            yield OutgoingAddress(at=f"{at}.thrift", host=thrift.host, port=thrift.port)
+            yield OutgoingAddress(
+                at=f"{at}.thrift",
+                host=thrift.host,
+                port=thrift.port,
+                tls=thrift.tls,
+                ca_file=thrift.ca_file,
+            )
         if connect is not None and backend.discover is None:
             yield OutgoingAddress(
                 at=f"{at}.connect",

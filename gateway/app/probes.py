@@ -5,7 +5,10 @@ Imports little: it is there while the rest of the gateway is still being loaded.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+
+from aiohttp import web
 
 from gateway.admin.listener import AdminServer
 from gateway.app.certificates import tls_context
@@ -32,11 +35,21 @@ async def start_probes(settings: Settings, metrics: Metrics) -> Probes:
     """Listen for operators. Raises Faults for a certificate that cannot be used, OSError for the address."""
     listener = settings.listeners.admin
     tls = tls_context(listener.tls)
-    admin = AdminServer({}, metrics.registry)
+    admin = AdminServer({}, metrics.registry, mounted=list_first_pages(settings))
     admin.unready = STARTING
     door = build_connection_limiter(settings, metrics, NAME)
     port = await admin.start(door, listener.host, listener.port, tls=tls)
     return Probes(admin=admin, connection_limiter=door, port=port, metrics=metrics)
+
+
+def list_first_pages(settings: Settings) -> Mapping[str, Callable[[], web.Application]]:
+    """Return what is there before the gateway is ready: others check by these keys what it asks them. Raises
+    Faults."""
+    if settings.token_signing is None:
+        return {}
+    from gateway.app.public_keys import WELL_KNOWN, make_key_application  # optional: few have it
+
+    return {WELL_KNOWN: make_key_application(settings.token_signing)}  # RULE (keys-before-readiness)
 
 
 def build_connection_limiter(settings: Settings, metrics: Metrics, listener: str) -> ConnectionLimiter:

@@ -47,18 +47,8 @@ class RangerAdmin:
         """Raises Faults when the service definitions of the rules cannot be read. `reader` reads the texts of
         policies before they are stored, `spark` is asked about them, and `authors` says what authors may
         select, who are found by their names in `principals`."""
-        shipped = definitions(policies)
-
-        async def prepare(writing: WriteTransaction) -> None:
-            await ship(writing, shipped)
-
-        self._store = Store(dsn, prepare=prepare)
-        rights = AdminRights(
-            administrators=frozenset(settings.administrators),
-            administrator_groups=frozenset(settings.administrator_groups),
-            plugins=frozenset(settings.plugins),
-            delegates_may_override=settings.delegates_may_override,
-        )
+        self.store = make_store(policies, dsn)
+        rights = rights_of(settings)
 
         async def read_text(question: TextQuestion, author: Principal) -> PolicyText:
             bound = sample(question.text)
@@ -88,14 +78,36 @@ class RangerAdmin:
 
         self.read_text: ReadText = read_text
         """Reads a text that somebody wants to store."""
+        self.access = Access(rights, read_text=read_text)
+        """Says who may change what."""
         self.api = RangerApi(
-            self._store,
-            Access(rights, read_text=read_text),
+            self.store,
+            self.access,
             partial(log_in_rest, authenticator, "ranger-rest"),
         )
 
     async def close(self) -> None:
-        await self._store.close()
+        await self.store.close()
+
+
+def make_store(policies: PolicySettings, dsn: str) -> Store:
+    """Return the store, with the service definitions of the rules. Raises Faults when they cannot be read."""
+    shipped = definitions(policies)
+
+    async def prepare(writing: WriteTransaction) -> None:
+        await ship(writing, shipped)
+
+    return Store(dsn, prepare=prepare)
+
+
+def rights_of(settings: RangerApiSettings) -> AdminRights:
+    """Return who may do everything, and what delegates may."""
+    return AdminRights(
+        administrators=frozenset(settings.administrators),
+        administrator_groups=frozenset(settings.administrator_groups),
+        plugins=frozenset(settings.plugins),
+        delegates_may_override=settings.delegates_may_override,
+    )
 
 
 def definitions(policies: PolicySettings) -> list[Mapping[str, Any]]:

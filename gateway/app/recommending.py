@@ -69,9 +69,9 @@ def edit_pack(
     people = load_user_file(settings)
     beside = parts_beside(settings, load_cached_list(build_accepted_tags_path(settings)))
 
-    def loaded(text: str) -> PolicySet:
+    def load(text: str) -> PolicySet:
         read = replace(files, packs={**files.packs, name: text})
         return combine_policies(load_rules(read, policies, people=people).part, beside, policies.catalogs)
 
-    require_as_thought_of(loaded(before), lambda: loaded(after), name, edits, people)
+    require_as_thought_of(load(before), lambda: load(after), name, edits, people)
     return build_edited_pack(file, name, before, after)

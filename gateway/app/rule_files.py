@@ -173,7 +173,7 @@ def _with_last_good(files: RuleFiles, good: RuleFiles, faults: Iterable[str]) ->
     """Return the files with the last good text of each that faults are told of; None when nothing changes."""
     faults = tuple(faults)
 
-    def kept(now: Mapping[str, str], before: Mapping[str, str]) -> dict[str, str]:
+    def keep_good(now: Mapping[str, str], before: Mapping[str, str]) -> dict[str, str]:
         found: dict[str, str] = {}
         for name, text in now.items():
             at_fault = any(fault.startswith(f"{name}:") for fault in faults)
@@ -183,7 +183,7 @@ def _with_last_good(files: RuleFiles, good: RuleFiles, faults: Iterable[str]) ->
                 found[name] = before[name]
         return found
 
-    packs, ranger = kept(files.packs, good.packs), kept(files.ranger, good.ranger)
+    packs, ranger = keep_good(files.packs, good.packs), keep_good(files.ranger, good.ranger)
     if packs == files.packs and ranger == files.ranger:
         return None
     return replace(files, packs=packs, ranger=ranger)

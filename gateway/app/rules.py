@@ -12,7 +12,7 @@ import asyncio
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Self
+from typing import NamedTuple, Self
 
 import structlog
 
@@ -87,6 +87,15 @@ class SourceState:
     """Policies that cannot be loaded."""
     files: tuple[FileAtFault, ...] = ()
     """Files that are not in force as they stand."""
+
+
+class _Combined(NamedTuple):
+    """Sources together, with what is closed of them."""
+
+    policies: PolicySet
+    at_fault: list[Policy]
+    roles: Sequence[Policy]
+    unusable: list[tuple[Policy, str]]
 
 
 class PolicyRegistry(Closing):
@@ -337,6 +346,45 @@ class PolicyRegistry(Closing):
     async def _accept(self, found: AcceptedList) -> None:
         await self._change(ACCEPTED_TAGS, await asyncio.to_thread(build_accepted_part, found))
 
+    @property
+    def texts(self) -> RuleFiles | None:
+        """The texts of the files that are in force; None before `start`."""
+        return self._texts
+
+    def part(self, source: str) -> Part | None:
+        """Return what is in force of one source."""
+        return self._parts.get(source)
+
+    async def propose(self, parts: Mapping[str, Part]) -> PolicySet:
+        """Return what would be in force with these states of sources, and put nothing in force. Raises
+        Faults."""
+        current = self.current
+        together = {**self._parts, **parts}
+        with uncollected():
+            made = await self._combine(together.values(), current.version, tolerant=True)
+            await asyncio.to_thread(engine_for, made.policies, current)
+        return made.policies
+
+    async def _combine(self, parts: Iterable[Part], version: int, *, tolerant: bool) -> _Combined:
+        policies = await asyncio.to_thread(
+            combine, parts, version, self._settings.catalogs, tolerant=tolerant
+        )
+        roles = build_invalid_role_policies(policies.roles)
+        policies = await asyncio.to_thread(_of_both, close_dependents, policies)
+        at_fault = await asyncio.to_thread(list_invalid_policies, policies)
+        unusable = await self._proofs.unusable(policies, self._reader)
+        if not tolerant and unusable:
+            raise Faults([fault for _, fault in unusable])
+        at_fault += [policy for policy, _ in unusable]
+        closed = [
+            *at_fault,
+            *([] if policies.before is None else list_invalid_policies(policies.before)),
+        ]
+        if closed:
+            # Nothing that was in force before would be opened by what is left out here.
+            policies = await asyncio.to_thread(_of_both, lambda one: with_closed(one, closed), policies)
+        return _Combined(policies, at_fault, roles, unusable)
+
     async def replace_part(self, source: str, part: Part) -> None:
         """Put the state of a source in force that is none of these. Raises Faults and changes nothing."""
         await self._change(source, part)
@@ -349,25 +397,8 @@ class PolicyRegistry(Closing):
             parts = {name: known for name, known in self._parts.items() if name != source} | {source: part}
             with uncollected():
                 version = 1 if before is None else before.version + 1
-                policies = await asyncio.to_thread(
-                    combine, parts.values(), version, self._settings.catalogs, tolerant=before is not None
-                )
-                roles = build_invalid_role_policies(policies.roles)
-                policies = await asyncio.to_thread(_of_both, close_dependents, policies)
-                at_fault = await asyncio.to_thread(list_invalid_policies, policies)
-                unusable = await self._proofs.unusable(policies, self._reader)
-                if before is None and unusable:
-                    raise Faults([fault for _, fault in unusable])
-                at_fault += [policy for policy, _ in unusable]
-                closed = [
-                    *at_fault,
-                    *([] if policies.before is None else list_invalid_policies(policies.before)),
-                ]
-                if closed:
-                    # Nothing that was in force before would be opened by what is left out here.
-                    policies = await asyncio.to_thread(
-                        _of_both, lambda one: with_closed(one, closed), policies
-                    )
+                made = await self._combine(parts.values(), version, tolerant=before is not None)
+                policies, at_fault, roles, unusable = made
                 # Compiled here, off the loop, and found again when judging begins.
                 await asyncio.to_thread(_prepare, policies, before)
                 self._proofs.remember(policies)

@@ -11,6 +11,7 @@ import stat
 import tempfile
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
@@ -305,14 +306,11 @@ class _Site:
     # -- directories and packages ----------------------------------------------------------------------------
 
     def _directories(self) -> None:
-        for at, shared in find_shared_directories(self._list_made_directories()):
-            self._diagnostics.add(at, shared)
-        try:
-            tempfile.gettempdir()
-        except FileNotFoundError:
-            self._elsewhere.append(
-                "there is no directory for temporary files; create `/tmp`, or set `TMPDIR`"
-            )
+        self._read_directories()
+        self._directories_to_make()
+        self._spool(self._settings.ledger.directory)
+
+    def _read_directories(self) -> None:
         for index, path in enumerate(self._settings.policies.paths):
             at = ("policies", "paths", index)
             if path.is_dir() and self._try(at, partial(rule_files, [path], RULE_PATTERNS)) == []:
@@ -324,24 +322,33 @@ class _Site:
                     ("files", name, "root"),
                     f"`{source.root}` is not a directory on this machine, where the gateway checks for links",
                 )
+
+    def _directories_to_make(self) -> None:
+        for at, shared in find_shared_directories(self._list_made_directories()):
+            self._diagnostics.add(at, shared)
+        try:
+            tempfile.gettempdir()
+        except FileNotFoundError:
+            self._elsewhere.append(
+                "there is no directory for temporary files; create `/tmp`, or set `TMPDIR`"
+            )
         for at, directory in self._list_made_directories():
             if (fault := unwritable(directory)) is not None:
                 self._diagnostics.add(at, fault)
         openlineage = self._settings.lineage.openlineage
         if openlineage.transport == "file" and (fault := unwritable_file(openlineage.file)) is not None:
             self._diagnostics.add(("lineage", "openlineage", "file"), fault)
-        spool = self._settings.ledger.directory
+
+    def _spool(self, spool: Path) -> None:
+        at = ("ledger", "directory")
         if (fault := unwritable_file(spool / LOCK)) is not None:
-            self._diagnostics.add(("ledger", "directory"), fault)
+            self._diagnostics.add(at, fault)
         for above in Path(os.path.realpath(spool)).parents:
             if gateway_runs(above):
-                self._diagnostics.add(
-                    ("ledger", "directory"), f"`{spool}` is within the spool of a running gateway, `{above}`"
-                )
+                self._diagnostics.add(at, f"`{spool}` is within the spool of a running gateway, `{above}`")
         if (left := free_bytes(spool)) is not None and left < MIN_FREE_BYTES:
             self._diagnostics.add(
-                ("ledger", "directory"),
-                f"the disk of `{spool}` has {left // 2**20} MiB left: statements stop when it is full",
+                at, f"the disk of `{spool}` has {left // 2**20} MiB left: statements stop when it is full"
             )
         if (size := disk_bytes(spool)) is not None and size < self._settings.ledger.spool_bytes:
             self._diagnostics.warn(
@@ -351,8 +358,7 @@ class _Site:
             )
         if spool.is_dir() and (mode := stat.S_IMODE(spool.stat().st_mode)) & (stat.S_IWGRP | stat.S_IWOTH):
             self._diagnostics.warn(
-                ("ledger", "directory"),
-                f"`{spool}` is writable by other users (mode {mode:04o}): run `chmod 700`",
+                at, f"`{spool}` is writable by other users (mode {mode:04o}): run `chmod 700`"
             )
 
     def _jobs(self) -> None:
@@ -482,6 +488,21 @@ class _Site:
             for fault in error.faults:
                 self._diagnostics.add(at, fault)
             return None
+
+
+@contextmanager
+def only_one(directory: Path) -> Iterator[None]:
+    """Hold the directory for this process. Raises Faults when another gateway has it.
+
+    Without this a second gateway would take over the first one's PostgreSQL, fail later, and stop it.
+    """
+    directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+    with (directory / LOCK).open("a+") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise Faults([f"another gateway already uses `{directory}`"]) from None
+        yield
 
 
 def gateway_runs(directory: Path) -> bool:

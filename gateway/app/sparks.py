@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import structlog
 
 from gateway.app.catalogs import make_catalogs
+from gateway.app.discovering import leave_out_own, make_discovery
 from gateway.app.explaining import (
     make_catalog,
     make_upstream,
@@ -28,16 +29,10 @@ from gateway.app.explaining import (
 )
 from gateway.app.files import make_places
 from gateway.app.restrictions import make_restrictions
-from gateway.app.spark_places import PlacesOfSparks
+from gateway.app.spark_places import PlacesElsewhere, PlacesOfSparks
 from gateway.app.upstream import Queries, Upstream
-from gateway.backends.spark_discovery import (
-    Discovery,
-    DnsDiscovery,
-    EndpointSliceDiscovery,
-    FileDiscovery,
-)
-from gateway.catalog.live import LiveCatalog
-from gateway.errors import Faults, SluiceError
+from gateway.catalog.live import LiveCatalog, Owners
+from gateway.errors import SluiceError
 from gateway.model.spark_minors import minor_of
 from gateway.model.sparks import Routing, RoutingRule, SparkFacts
 from gateway.pipeline import judge
@@ -47,12 +42,13 @@ from gateway.session.dependencies import Dependencies
 from gateway.session.limits import SessionLimits
 from gateway.session.locks import CatalogLocks
 from gateway.session.open_sessions import OpenSessions
-from gateway.session.ports import Judge, OtherGateways, TablePlaces
+from gateway.session.ports import Judge, OtherGateways, Promotion, TablePlaces
 from gateway.session.recorder import MakeLineageInput, no_lineage
 from gateway.session.routing.fleet import Fleet, FleetLimits, SparkEndpoint, SparkEntry, TrySpark
 from gateway.session.service import Sessions
 from gateway.settings.backends import BackendSettings, DiscoverySettings
 from gateway.settings.models import Settings
+from gateway.sources.metalakes import MetalakeState
 
 if TYPE_CHECKING:
     from gateway.backends.embedded_spark import EmbeddedSpark
@@ -100,6 +96,10 @@ class Sparks:
     embedded: Mapping[str, EmbeddedSpark] = field(default_factory=dict)
     """Those that are the gateway's own, by the names of their backends."""
     other_gateways: OtherGateways | None = None
+    owners: Owners | None = None
+    """Whose tables are, where files become tables."""
+    metalakes: Callable[[], Iterable[MetalakeState]] = tuple
+    """How the first Spark's metalakes are doing; their warehouses are nobody's files on any Spark."""
     _template: Dependencies | None = None
     _readers: dict[Parsers, ReaderPool] = field(default_factory=dict)
     _starting: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -116,7 +116,12 @@ class Sparks:
 
     def __post_init__(self) -> None:
         routing = self.settings.routing
-        limits = FleetLimits(check_s=routing.check_s, failures=routing.failures, retry_s=routing.retry_s)
+        limits = FleetLimits(
+            check_s=routing.check_s,
+            failures=routing.failures,
+            retry_s=routing.retry_s,
+            open_s=routing.open_s,
+        )
         self.fleet = Fleet(make_routing(self.settings), limits)
         sparks = self.settings.all_backends
         self.fleet.several = len(sparks) > 1 or any(one.discover is not None for one in sparks.values())
@@ -168,8 +173,10 @@ class Sparks:
 
     def wrap_places(self, name: str, own: TablePlaces) -> TablePlaces:
         """Return what says whose tables the files at a path are, on a Spark."""
-        if not self.fleet.several:
-            return own
+        return PlacesOfSparks(own, self.find_elsewhere(name)) if self.fleet.several else own
+
+    def find_elsewhere(self, name: str) -> PlacesElsewhere:
+        """Return what says whether tables of other metastores than a Spark's have files at a path."""
         metastore = self.settings.metastore_of(name)
 
         def others() -> list[TablePlaces]:
@@ -180,11 +187,11 @@ class Sparks:
                     found.setdefault(store, one.places)
             return list(found.values())
 
-        def missing() -> list[str]:
+        def list_missing() -> list[str]:
             reached = {one.entry.facts.metastore for one in self.parts.values()} | {metastore}
             return [one for one in self._list_metastores() if one not in reached]
 
-        return PlacesOfSparks(own, others, missing)
+        return PlacesElsewhere(others, list_missing)
 
     def _list_metastores(self) -> set[str]:
         return {self.settings.metastore_of(name) for name in self.settings.all_backends}
@@ -220,12 +227,12 @@ class Sparks:
             version = (await upstream.ask()).version
             queries = upstream.queries()
             stack.push_async_callback(in_time, queries.close)
-            catalog = make_catalog(settings, queries, reader)
+            catalog = make_catalog(settings, queries, reader, owners=self.owners if settings.files else None)
             stack.push_async_callback(in_time, catalog.close)
             restrictions = make_restrictions(settings, catalogs)
             stack.push_async_callback(restrictions.aclose)
             limits = self.limits(backend)
-            own = make_places(settings, queries, catalog)
+            own = make_places(settings, queries, catalog, self.metalakes)
             dependencies = replace(
                 template,
                 judge=self.make_judge(settings, reader),
@@ -239,7 +246,7 @@ class Sparks:
                 session_catalogs=catalogs.list_session_catalogs,
                 restrictions=restrictions,
                 places=self.wrap_places(pool, own),
-                promotion=None,
+                promotion=choose_promotion(settings, template.promotion),
             )
             stack.callback(dependencies.locks.remove_catalog, catalog)
             facts = self.build_facts(name, pool, version)
@@ -366,6 +373,7 @@ class Sparks:
     async def take_addresses(self, pool: str, backend: BackendSettings, addresses: frozenset[str]) -> None:
         """Have the Sparks at these addresses, and no others, get new sessions of those discovered under a
         name."""
+        addresses = await leave_out_own(addresses, self.settings, backend)
         most = backend.discover.most if backend.discover is not None else 0
         if len(addresses) > most:
             _log.warning("backends_left_out", backend=pool, found=len(addresses), most=most)
@@ -550,6 +558,11 @@ async def knock(host: str, port: int) -> None:
         await writer.wait_closed()
 
 
+def choose_promotion(settings: Settings, main: Promotion | None) -> Promotion | None:
+    """Return who makes tables of files for a Spark: the first one's, where it has that one's metastore."""
+    return main if settings.files else None  # RULE (files-of-main-metastore)
+
+
 def make_routing(settings: Settings) -> Routing:
     """Return the rules of the settings."""
     main = settings.main_backend
@@ -569,23 +582,4 @@ def make_routing(settings: Settings) -> Routing:
             for rule in settings.routing.rules
         ),
         default=default,
-    )
-
-
-def make_discovery(settings: DiscoverySettings) -> Discovery:
-    """Return what tells the addresses of Sparks."""
-    if settings.file is not None:
-        return FileDiscovery(settings.file)
-    if settings.dns is not None:
-        return DnsDiscovery(settings.dns)
-    kubernetes = settings.kubernetes
-    if kubernetes is None:
-        raise Faults(["`discover` needs one of `file`, `dns` and `kubernetes`"])
-    token = kubernetes.token
-    return EndpointSliceDiscovery(
-        kubernetes.api,
-        kubernetes.namespace,
-        kubernetes.service,
-        token=None if token is None else token.reveal,
-        ca_file=kubernetes.ca_file,
     )

@@ -47,16 +47,18 @@ class SyslogTarget:
                 message = header.encode() + line.content
                 writer.write(str(len(message)).encode() + b" " + message)
                 await writer.drain()
-            await self._acknowledged(reader, writer)
+            await self._wait_for_acknowledgement(reader, writer)
 
     async def _connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         if self._reader is None or self._writer is None:
             self._reader, self._writer = await asyncio.open_connection(self.host, self.port, ssl=self.tls)
         return self._reader, self._writer
 
-    async def _acknowledged(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _wait_for_acknowledgement(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
         sock = writer.get_extra_info("socket")
-        while _unacknowledged(sock.fileno()) or writer.transport.get_write_buffer_size():
+        while _count_unacknowledged(sock.fileno()) or writer.transport.get_write_buffer_size():
             if reader.at_eof() or writer.is_closing():
                 raise NotDelivered("the syslog server has closed the connection")
             await asyncio.sleep(_LOOK_S)
@@ -71,7 +73,7 @@ class SyslogTarget:
                 await writer.wait_closed()
 
 
-def _unacknowledged(descriptor: int) -> int:
+def _count_unacknowledged(descriptor: int) -> int:
     """Return how many bytes the other machine has not acknowledged; 0 where the system does not say."""
     if descriptor < 0 or sys.platform != "linux":
         return 0

@@ -32,6 +32,7 @@ from gateway.audit.segment import SHIPPED, Entry
 from gateway.audit.spool import Segment, Spool
 from gateway.database.connections import open_connection
 from gateway.database.migrate import LOCK, migrate
+from gateway.database.policy_use import NOTE_USE
 from gateway.errors import Faults, LedgerUnavailable
 
 log = structlog.get_logger(__name__)
@@ -265,6 +266,7 @@ class Shipper:
             await connection.copy_records_to_table("arrivals", records=linked, columns=(*COLUMNS, *LINKED))
             await connection.execute(_INSERT)
             await connection.execute(_QUEUE)
+            await connection.execute(NOTE_USE)
             await connection.execute(
                 _ENDED, [values[_STATEMENT] for values in rows if values[_KIND] in _ENDS]
             )

@@ -1,7 +1,8 @@
 """Talks to Spark's Connect endpoint: plans that were cleared go out as bytes, answers come back as bytes.
 
 Nothing of the client's call is forwarded but what the envelope holds: no metadata, no deadline. Spark's
-shared token is added here, on its way out; it stands in no message and no log.
+shared token is added here, on its way out, or the user's own where what listens there logs users in; it
+stands in no message and no log.
 
 Connections are shared and made anew without a word, so a process of Spark's is known by its sessions: one is
 opened by asking how that process reads texts, and everything in it carries Spark's own id of the session.
@@ -13,7 +14,7 @@ import asyncio
 import contextlib
 import itertools
 import uuid
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
@@ -23,23 +24,29 @@ import grpc.aio
 import structlog
 
 from gateway.backends.one_reading import OneReading
-from gateway.errors import BackendUnavailable, Faults, RpcError, SessionElsewhere, one_line
+from gateway.backends.spark_connect_questions import ConnectQuestions, require_own
+from gateway.errors import (
+    AuthenticationFailed,
+    BackendUnavailable,
+    Faults,
+    InvalidRequest,
+    RpcError,
+    one_line,
+)
 from gateway.model.reading_settings import GATEWAY_PREFIX, READING_SETTINGS
 from gateway.model.spark_configuration import (
-    PROBE_TEXT,
     ParserConfiguration,
     SparkConfiguration,
-    StackFrame,
     extensions_of,
-    parsers_on,
     process_of,
 )
+from gateway.model.spark_logins import OWN_LOGIN, SparkLogin
 from gateway.model.statement import Cleared
 from gateway.model.table_formats import formats_of, list_settings_of_formats
 from gateway.model.tracing import CURRENT
 from gateway.session.ports import CatalogLogins, Envelope, OpenedSession, ask_as_gateway, no_logins
-from gateway.wire.connect import METHODS, Message, ProtobufError, parse, pb, serialize
-from gateway.wire.connect_errors import error_id
+from gateway.wire.connect import METHODS, Message, pb, serialize
+from gateway.wire.connect_requests import read_user
 
 _Call = Any  # type: ignore[explicit-any]  # gRPC has no types
 _M = TypeVar("_M", bound=Message)
@@ -71,6 +78,9 @@ class SparkConnectOptions:
     port: int
     token: str = field(default="", repr=False)
     """What Spark wants to be shown; empty: nothing."""
+    user_tokens: Callable[[SparkLogin], Awaitable[str]] | None = None
+    """Returns what is shown for a user instead, or raises AuthenticationFailed or BackendUnavailable; None:
+    `token` is for everybody."""
     tls: bool = False
     ca_file: Path | None = None
     reader: ParserConfiguration = field(default_factory=ParserConfiguration)
@@ -96,7 +106,10 @@ class SparkConnectOptions:
 
 
 class SparkConnectBackend:
-    """A few connections to one Spark Connect server, shared by all sessions."""
+    """A few connections to one Spark Connect server, shared by all sessions.
+
+    A user gets to it by `act_for`; what it does itself is done in the gateway's own name.
+    """
 
     def __init__(self, options: SparkConnectOptions) -> None:
         self._options = options
@@ -108,6 +121,12 @@ class SparkConnectBackend:
         self._untouched: tuple[tuple[str, str], Mapping[str, str]] | None = None
         """The process that was asked last, and what is set in a session there that no client has touched."""
         self._metadata = (("authorization", f"Bearer {options.token}"),) if options.token else ()
+        self.own = self.act_for(lambda: OWN_LOGIN)
+        """What the gateway asks for itself."""
+
+    def act_for(self, login: Callable[[], SparkLogin]) -> SparkConnectUser:
+        """Return it as a user reaches it. See `PlanBackends`."""
+        return SparkConnectUser(self, login)
 
     def _channel(self, credentials: grpc.ChannelCredentials | None) -> grpc.aio.Channel:
         options = self._options
@@ -138,10 +157,12 @@ class SparkConnectBackend:
             return grpc.aio.insecure_channel(target, options=arguments)
         return grpc.aio.secure_channel(target, credentials, options=arguments)
 
-    async def open_session(self, session_id: str, user: str, observed: str = "") -> OpenedSession:
+    async def open_session(
+        self, by: SparkConnectUser, session_id: str, user: str, observed: str
+    ) -> OpenedSession:
         """Have a session of Spark read texts as the reader does. See `PlanBackend`."""
         session, configuration, known = await self._open_session(
-            session_id, user, observed, self._options.gateway
+            by, session_id, user, observed, self._options.gateway
         )
         # One that lived on has analysed plans, and the new one that is asked for comparison has not.
         formats = formats_of(extensions_of(configuration.settings))
@@ -159,7 +180,7 @@ class SparkConnectBackend:
         # An id that no client has ever had.
         session = str(uuid.uuid4())
         with ask_as_gateway():
-            _, untouched, _ = await self._open_session(session, PROBE_USER, "")
+            _, untouched, _ = await self._open_session(self.own, session, PROBE_USER, "")
         await self._release(session)
         found = process_of(untouched.settings)
         if found != process:
@@ -169,11 +190,11 @@ class SparkConnectBackend:
         return untouched.settings
 
     async def _open_session(
-        self, session_id: str, user: str, observed: str, gateway: str = ""
+        self, by: SparkConnectUser, session_id: str, user: str, observed: str, gateway: str = ""
     ) -> tuple[str, SparkConfiguration, frozenset[str]]:
         """Return Spark's id of the session, how it is configured, and the catalogs that it knew before. With
         `gateway` it is that one's from now on; raises SessionElsewhere where it is another's."""
-        asked = _AskedSession(self, session_id, user, observed)
+        asked = ConnectQuestions(by, session_id, user, observed)
         known: frozenset[str] = frozenset()
         mark = f"{GATEWAY_PREFIX}{gateway}" if gateway else ""
         own = {mark: "true"} if mark else {}
@@ -182,7 +203,7 @@ class SparkConnectBackend:
             if own:
                 await asked.set(own)
             settings = await asked.settings()
-            await _require_own(asked, settings, mark)
+            await require_own(asked, settings, mark)
             known = frozenset(
                 key.removeprefix(_CATALOG).lower()
                 for key in settings
@@ -192,60 +213,13 @@ class SparkConnectBackend:
         logins = await self._options.catalog_logins()
         await asked.set({**self._options.catalogs(), **logins, **READING_SETTINGS, **own})
         configuration = await self._reading.require(asked)
-        await _require_own(asked, configuration.settings, mark)
+        await require_own(asked, configuration.settings, mark)
         return asked.server_session, configuration, known
-
-    def execute(self, cleared: Cleared, envelope: Envelope) -> AsyncGenerator[bytes, None]:
-        """Run a cleared plan; yields serialized `ExecutePlanResponse`. See `PlanBackend`."""
-        # INVARIANT (one way): only a Cleared is forwarded, and of it the bytes that were proved.
-        plan = cleared.forwarded_plan
-        if not plan:
-            raise ValueError("a cleared statement without a plan is not for Spark Connect")
-        request = PLAN_FIELD + varint(len(plan)) + plan + _execute_envelope(envelope)
-        return self._stream("ExecutePlan", request)
-
-    async def analyze(self, cleared: Cleared, envelope: Envelope) -> bytes:
-        """Analyse a cleared plan; returns a serialized `AnalyzePlanResponse`. See `PlanBackend`."""
-        # INVARIANT (one way): as above.
-        if not cleared.forwarded_plan:
-            raise ValueError("a cleared statement without a plan is not for Spark Connect")
-        # What comes last wins: the envelope, whatever the message held.
-        return await self._unary("AnalyzePlan", cleared.forwarded_plan + _analyze_envelope(envelope))
-
-    def reattach(self, request: bytes) -> AsyncGenerator[bytes, None]:
-        """Take up an execution again. See `PlanBackend`."""
-        return self._stream("ReattachExecute", request)
-
-    async def call(self, method: str, request: bytes) -> bytes:
-        """Make a unary call that carries no plan. See `PlanBackend`."""
-        if method not in CALLS:
-            raise ValueError(f"{method} is not a call without a plan")
-        return await self._unary(method, request, within_s=self._options.call_timeout_s)
-
-    async def add_artifacts(self, requests: AsyncIterator[bytes]) -> bytes:
-        """Upload artifacts that were judged. See `PlanBackend`."""
-        call: _Call = next(self._turns).stream_unary(METHODS["AddArtifacts"].path)(
-            metadata=self._build_metadata()
-        )
-        try:
-            async for request in requests:
-                if call.done():
-                    break  # Spark has answered already; what it says is read below.
-                await call.write(request)
-            else:
-                await call.done_writing()
-            return bytes(await call)
-        except grpc.aio.AioRpcError as error:
-            if error.details() == LOST_STATUS:
-                raise RpcError(code=13, message="Spark ended the upload before it was complete") from None
-            raise _translate_status(error, self._where) from None
-        finally:
-            call.cancel()
 
     def ask(self, request: bytes) -> AsyncGenerator[bytes, None]:
         """Run a serialized `ExecutePlanRequest` that the gateway wrote, with nothing of a user's in it. It is
         not part of `PlanBackend`: sessions have no way to it."""
-        return self._stream("ExecutePlan", request)
+        return self.own.stream("ExecutePlan", request, request)
 
     async def introduction(self) -> SparkConfiguration:
         """Return Spark's version and settings, as it says, whatever they are; parsers are not asked for.
@@ -254,20 +228,20 @@ class SparkConnectBackend:
         """
         try:
             async with asyncio.timeout(self._options.connect_timeout_s):
-                asked = _AskedSession(self, PROBE_SESSION, PROBE_USER, "")
+                asked = ConnectQuestions(self.own, PROBE_SESSION, PROBE_USER, "")
                 settings = await asked.settings()
                 return SparkConfiguration(version=await asked.version(), settings=settings, parsers=())
         except (TimeoutError, RpcError) as error:
-            raise self._unanswered(error) from None
+            raise self._explain_no_answer(error) from None
 
     async def read_initial_settings(self) -> Mapping[str, str]:
         """Return what is set in a new session that was told nothing. Raises BackendUnavailable."""
         session = str(uuid.uuid4())
         try:
             async with asyncio.timeout(self._options.connect_timeout_s):
-                settings = await _AskedSession(self, session, PROBE_USER, "").settings()
+                settings = await ConnectQuestions(self.own, session, PROBE_USER, "").settings()
         except (TimeoutError, RpcError) as error:
-            raise self._unanswered(error) from None
+            raise self._explain_no_answer(error) from None
         await self._release(session)
         return settings
 
@@ -275,7 +249,7 @@ class SparkConnectBackend:
         user = pb.UserContext(user_id=PROBE_USER, user_name=PROBE_USER)
         release = pb.ReleaseSessionRequest(session_id=session, user_context=user)
         with contextlib.suppress(RpcError):  # Spark forgets it by itself, later
-            await self._unary("ReleaseSession", serialize(release))
+            await self.own.call("ReleaseSession", serialize(release))
 
     async def probe(self) -> SparkConfiguration:
         """Return how Spark is configured.
@@ -285,10 +259,10 @@ class SparkConnectBackend:
         try:
             async with asyncio.timeout(self._options.connect_timeout_s):
                 with ask_as_gateway():
-                    _, configuration, _ = await self._open_session(PROBE_SESSION, PROBE_USER, "")
+                    _, configuration, _ = await self._open_session(self.own, PROBE_SESSION, PROBE_USER, "")
                 return configuration
         except (TimeoutError, RpcError) as error:
-            raise self._unanswered(error) from None
+            raise self._explain_no_answer(error) from None
 
     async def ready(self) -> SparkConfiguration:
         """Return how Spark is configured, if it answers what it has to ask its metastore for. Raises as
@@ -304,10 +278,10 @@ class SparkConnectBackend:
                 async for _ in answers:
                     pass
         except RpcError as error:
-            raise self._unanswered(error) from None
+            raise self._explain_no_answer(error) from None
         return configuration
 
-    def _unanswered(self, error: TimeoutError | RpcError) -> BackendUnavailable:
+    def _explain_no_answer(self, error: TimeoutError | RpcError) -> BackendUnavailable:
         """Return why a question of the gateway's own has no answer."""
         if isinstance(error, RpcError):
             # Its words may quote the settings that it was told of catalogs.
@@ -322,141 +296,145 @@ class SparkConnectBackend:
         for channel in self._channels:
             await channel.close()
 
-    async def ask_analysis(self, request: bytes) -> bytes:
-        """Make an analysis that the gateway wrote, with nothing of a user's in it; see `ask`."""
-        return await self._unary("AnalyzePlan", request)
-
     # -- calls -------------------------------------------------------------------------------------------
 
-    def _build_metadata(self) -> tuple[tuple[str, str], ...]:
-        """Return what goes along with a call: the gateway's login, and the trace that the call is of."""
+    async def build_metadata(self, login: SparkLogin, user: str | bytes) -> tuple[tuple[str, str], ...]:
+        """Return what goes along with a call about a session of a user, by name or as a request has him: the
+        login, and the call's trace.
+
+        Raises AuthenticationFailed, BackendUnavailable.
+        """
+        shown = self._metadata
+        if self._options.user_tokens is not None:
+            # INVARIANT (nobody acts as somebody else): who is shown is whose session it is.
+            named = user if isinstance(user, str) else read_user(user)
+            if login.principal.user != named:  # RULE (shown-user-of-session)
+                raise AuthenticationFailed("the call is about a session of another user")
+            shown = (("authorization", f"Bearer {await self._options.user_tokens(login)}"),)
         span = CURRENT.get()
-        return self._metadata if span is None else (*self._metadata, ("traceparent", span.traceparent))
+        return shown if span is None else (*shown, ("traceparent", span.traceparent))
 
-    async def _unary(self, method: str, request: bytes, *, within_s: float | None = None) -> bytes:
-        call: _Call = next(self._turns).unary_unary(METHODS[method].path)
+    def next_channel(self) -> grpc.aio.Channel:
+        """Return the connection that the next call takes."""
+        return next(self._turns)
+
+    @property
+    def shows_users(self) -> bool:
+        """Whether each user is shown by a token of his own."""
+        return self._options.user_tokens is not None
+
+    @property
+    def call_timeout_s(self) -> float:
+        return self._options.call_timeout_s
+
+    def translate(self, error: grpc.aio.AioRpcError, login: SparkLogin) -> Exception:
+        """Return what the session room knows for a status that is not OK."""
+        is_users = self.shows_users and not login.is_gateway
+        if is_users and error.code() is grpc.StatusCode.UNAUTHENTICATED:  # RULE (refused-user-no-outage)
+            _log.warning("spark_connect_user_refused", where=self._where)
+            return AuthenticationFailed("the Spark behind this gateway does not accept you")
+        return _translate_status(error, self._where)
+
+
+class SparkConnectUser:
+    """Spark Connect in the name of one user, or of the gateway itself."""
+
+    def __init__(self, backend: SparkConnectBackend, login: Callable[[], SparkLogin]) -> None:
+        self._backend = backend
+        self._login = login
+
+    async def open_session(self, session_id: str, user: str, observed: str = "") -> OpenedSession:
+        """Have a session of Spark read texts as the reader does. See `PlanBackend`."""
+        return await self._backend.open_session(self, session_id, user, observed)
+
+    def execute(self, cleared: Cleared, envelope: Envelope) -> AsyncGenerator[bytes, None]:
+        """Run a cleared plan; yields serialized `ExecutePlanResponse`. See `PlanBackend`."""
+        # INVARIANT (one way): only a Cleared is forwarded, and of it the bytes that were proved.
+        plan = cleared.forwarded_plan
+        if not plan:
+            raise ValueError("a cleared statement without a plan is not for Spark Connect")
+        request = PLAN_FIELD + varint(len(plan)) + plan + _execute_envelope(envelope)
+        return self.stream("ExecutePlan", request, envelope.user)
+
+    async def analyze(self, cleared: Cleared, envelope: Envelope) -> bytes:
+        """Analyse a cleared plan; returns a serialized `AnalyzePlanResponse`. See `PlanBackend`."""
+        # INVARIANT (one way): as above.
+        if not cleared.forwarded_plan:
+            raise ValueError("a cleared statement without a plan is not for Spark Connect")
+        # What comes last wins: the envelope, whatever the message held.
+        request = cleared.forwarded_plan + _analyze_envelope(envelope)
+        return await self._unary("AnalyzePlan", request, envelope.user)
+
+    def reattach(self, request: bytes) -> AsyncGenerator[bytes, None]:
+        """Take up an execution again. See `PlanBackend`."""
+        return self.stream("ReattachExecute", request, request)
+
+    async def call(self, method: str, request: bytes) -> bytes:
+        """Make a unary call that carries no plan. See `PlanBackend`."""
+        if method not in CALLS:
+            raise ValueError(f"{method} is not a call without a plan")
+        return await self._unary(method, request, request, within_s=self._backend.call_timeout_s)
+
+    async def add_artifacts(self, requests: AsyncIterator[bytes], user: str) -> bytes:
+        """Upload artifacts that were judged. See `PlanBackend`."""
+        backend, login = self._backend, self._login()
+        metadata = await backend.build_metadata(login, user)
+        call: _Call = backend.next_channel().stream_unary(METHODS["AddArtifacts"].path)(metadata=metadata)
         try:
-            return bytes(await call(request, metadata=self._build_metadata(), timeout=within_s))
+            async for request in requests:
+                if backend.shows_users and read_user(request) != user:  # RULE (uploads-of-one-user)
+                    raise InvalidRequest("the messages of an upload name several users")
+                if call.done():
+                    break  # Spark has answered already; what it says is read below.
+                await call.write(request)
+            else:
+                await call.done_writing()
+            return bytes(await call)
         except grpc.aio.AioRpcError as error:
-            raise _translate_status(error, self._where) from None
+            if error.details() == LOST_STATUS:
+                raise RpcError(code=13, message="Spark ended the upload before it was complete") from None
+            raise backend.translate(error, login) from None
+        finally:
+            call.cancel()
 
-    async def _stream(self, method: str, request: bytes) -> AsyncGenerator[bytes, None]:
-        stub: _Call = next(self._turns).unary_stream(METHODS[method].path)
-        call = stub(request, metadata=self._build_metadata())
+    async def ask_analysis(self, request: bytes) -> bytes:
+        """Make an analysis that the gateway wrote, with nothing of a user's in it; see `ask`."""
+        return await self._unary("AnalyzePlan", request, request)
+
+    async def _unary(
+        self, method: str, request: bytes, user: str | bytes, *, within_s: float | None = None
+    ) -> bytes:
+        backend, login = self._backend, self._login()
+        metadata = await backend.build_metadata(login, user)
+        call: _Call = backend.next_channel().unary_unary(METHODS[method].path)
+        try:
+            return bytes(await call(request, metadata=metadata, timeout=within_s))
+        except grpc.aio.AioRpcError as error:
+            raise backend.translate(error, login) from None
+
+    async def stream(self, method: str, request: bytes, user: str | bytes) -> AsyncGenerator[bytes, None]:
+        """Make a call that is answered by a stream, about a session of the user."""
+        backend, login = self._backend, self._login()
+        metadata = await backend.build_metadata(login, user)
+        stub: _Call = backend.next_channel().unary_stream(METHODS[method].path)
+        call = stub(request, metadata=metadata)
         try:
             # One message is read when the one before it was taken; gRPC's window holds Spark back.
             async for response in call:
                 yield response
         except grpc.aio.AioRpcError as error:
-            raise _translate_status(error, self._where) from None
+            raise backend.translate(error, login) from None
         finally:
             # Also when nobody takes the rest: Spark learns of it at once.
             call.cancel()
 
 
 _CATALOG = "spark.sql.catalog."
-STACKS = "spark.sql.connect.serverStacktrace.enabled"
-"""Whether errors may be asked for their stacks; Spark's default is that they may."""
-
-
-class _AskedSession:
-    """A session of Spark that tells of the process behind it; see `OneReading`."""
-
-    def __init__(self, backend: SparkConnectBackend, session_id: str, user: str, observed: str) -> None:
-        self._backend = backend
-        self._session_id = session_id
-        self._user = pb.UserContext(user_id=user, user_name=user)
-        self.server_session = observed
-
-    async def set(self, settings: Mapping[str, str]) -> None:
-        request = pb.ConfigRequest()
-        request.operation.set.pairs.extend(
-            pb.KeyValue(key=key, value=value) for key, value in settings.items()
-        )
-        await self._config(request)
-
-    async def unset(self, key: str) -> None:
-        request = pb.ConfigRequest()
-        request.operation.unset.keys.append(key)
-        await self._config(request)
-
-    async def settings(self) -> dict[str, str]:
-        """Return the settings that are set in the session."""
-        request = pb.ConfigRequest()
-        request.operation.get_all.SetInParent()
-        return {pair.key: pair.value for pair in (await self._config(request)).pairs}
-
-    async def version(self) -> str:
-        """Return Spark's version."""
-        request = pb.AnalyzePlanRequest(spark_version=pb.AnalyzePlanRequest.SparkVersion())
-        answer = await self._backend.ask_analysis(self._own(request))
-        return str(_read(pb.AnalyzePlanResponse, answer).spark_version.version)
-
-    async def parsers(self, settings: Mapping[str, str]) -> tuple[str, ...]:
-        """Return what a text of this session goes through, innermost first; see `parsers_on`."""
-        hidden = settings.get(STACKS, "true").lower() != "true"
-        if hidden:
-            await self.set({STACKS: "true"})
-        found = await self._stack()
-        if hidden:
-            await self.set({STACKS: settings[STACKS]})
-        return parsers_on(found)
-
-    async def _stack(self) -> list[StackFrame]:
-        request = pb.AnalyzePlanRequest()
-        request.schema.plan.root.sql.query = PROBE_TEXT
-        try:
-            await self._backend.ask_analysis(self._own(request))
-        except RpcError as error:
-            failed = error_id(error)
-        else:
-            return []
-        details = self._own(pb.FetchErrorDetailsRequest(error_id=failed))
-        answer = _read(pb.FetchErrorDetailsResponse, await self._backend.call("FetchErrorDetails", details))
-        root = answer.errors[answer.root_error_idx] if answer.HasField("root_error_idx") else None
-        if root is None:
-            return []
-        return [(frame.declaring_class, frame.line_number) for frame in root.stack_trace]
-
-    async def _config(self, request: pb.ConfigRequest) -> pb.ConfigResponse:
-        answer = _read(pb.ConfigResponse, await self._backend.call("Config", self._own(request)))
-        if not answer.server_side_session_id:
-            raise BackendUnavailable("Spark did not report its session id; Sluice needs Spark 3.5.1 or newer")
-        self.server_session = answer.server_side_session_id
-        return answer
-
-    def _own(self, request: pb.AnalyzePlanRequest | pb.ConfigRequest | pb.FetchErrorDetailsRequest) -> bytes:
-        request.session_id = self._session_id
-        request.user_context.CopyFrom(self._user)
-        if self.server_session:
-            request.client_observed_server_side_session_id = self.server_session
-        return serialize(request)
-
-
-async def _require_own(asked: _AskedSession, settings: Mapping[str, str], mark: str) -> None:
-    """Raise SessionElsewhere where another gateway has left its mark in a session, which gets its own back.
-
-    INVARIANT (a name is judged as it will be resolved): each writes its mark before it looks for others', so
-    of two that come at once not both take it.
-    """
-    if mark and any(key.startswith(GATEWAY_PREFIX) and key != mark for key in settings):
-        await asked.unset(mark)
-        raise SessionElsewhere(
-            "this session was opened through another gateway, which keeps its temporary names and "
-            "settings; open a new session (a load balancer has to route each user to one gateway)"
-        )
-
-
-def _read(kind: type[_M], data: bytes) -> _M:
-    try:
-        return parse(kind, data)
-    except ProtobufError:
-        raise BackendUnavailable("Spark's response is not valid protobuf") from None
 
 
 PROBE_SESSION = "00000000-0000-4000-8000-000000000001"
 """The session of the gateway's own user that probes use; Spark wants a UUID."""
-PROBE_USER = "sluice"
+PROBE_USER = OWN_LOGIN.principal.user
 
 
 def varint(number: int) -> bytes:

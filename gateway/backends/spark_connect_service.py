@@ -92,10 +92,10 @@ class SparkConnectService:
         """Return the id of a new session, and of the server's."""
         session = str(uuid.uuid4())
         with ask_as_gateway():
-            opened = await self._backend.open_session(session, self._user)
+            opened = await self._backend.own.open_session(session, self._user)
         looking = ConfigOperation(kind="set", pairs=tuple(LOOKING_SETTINGS.items()))
         request = connect_calls.config((self._user, session), looking, opened.id, "")
-        await self._backend.call("Config", request)
+        await self._backend.own.call("Config", request)
         return session, opened.id
 
     async def _in_a_new_session(self, sql: str) -> list[tuple[Cell, ...]]:
@@ -108,7 +108,9 @@ class SparkConnectService:
     async def _release(self, session: str) -> None:
         # Spark forgets it by itself, later.
         with contextlib.suppress(BackendUnavailable, RpcError):
-            await self._backend.call("ReleaseSession", connect_calls.release_session((self._user, session)))
+            await self._backend.own.call(
+                "ReleaseSession", connect_calls.release_session((self._user, session))
+            )
 
     async def _rows(self, sql: str, within: tuple[str, str] | None = None) -> list[tuple[Cell, ...]]:
         rows: list[tuple[Cell, ...]] = []

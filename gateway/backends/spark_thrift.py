@@ -19,20 +19,24 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from gateway.backends.delayed_endings import DelayedEndings
 from gateway.backends.one_reading import OneReading
-from gateway.backends.spark_thrift_connection import Begun, SparkAddress, SparkConnection
+from gateway.backends.spark_http_connection import SparkHttpConnection, write_basic
+from gateway.backends.spark_thrift_connection import Begun, SparkConnection
+from gateway.backends.spark_thrift_options import (
+    PROXY_USER,
+    SparkThriftOptions,
+    session_configuration,
+)
 from gateway.backends.spark_thrift_questions import AskingSession, Questions
-from gateway.errors import BackendUnavailable, InvalidRequest
+from gateway.errors import AuthenticationFailed, BackendUnavailable
 from gateway.model.principal import Principal
-from gateway.model.reading_settings import READING_SETTINGS
 from gateway.model.secret_values import without_secrets
-from gateway.model.spark_configuration import ParserConfiguration, SparkConfiguration
+from gateway.model.spark_configuration import SparkConfiguration
+from gateway.model.spark_logins import OWN_LOGIN, SparkLogin
 from gateway.model.statement import Cleared
 from gateway.session import ports
 from gateway.session.ports import BackendError, BackendFull, FrameSink, OperationState, RelayedFrame
@@ -48,9 +52,6 @@ from gateway.wire.tcli import (
 )
 from gateway.wire.thrift import Struct
 
-USE_DATABASE = "use:database"
-"""Key of `settings` that names the database to begin in."""
-
 POOL_IS_FULL = "The background threadpool cannot accept new task for execution, please retry the operation"
 """What ExecuteStatement answers, without SQLSTATE or code, when Spark's pool has neither a thread nor a place
 in its queue. Nothing ran: `SparkExecuteStatementOperation.runInternal` says it in the handler of what
@@ -63,57 +64,27 @@ FETCH_ROWS = 1000
 ASKED_FOR_WHY = 20
 WHY_PAUSE_S = 0.01
 """How often, and seconds after how long, Spark is asked again why a statement failed."""
-PROBE = Principal(user="sluice")
+PROBE = OWN_LOGIN.principal
 """Whom Spark sees when the gateway asks for itself."""
 METASTORE_PROBE = "SHOW DATABASES LIKE 'default'"
 """What Spark cannot answer without its metastore; there is always a database of that name."""
 
-_SETTING = re.compile(r"[A-Za-z][A-Za-z0-9._-]{0,254}")
+
+def build_login(principal: Principal) -> SparkLogin:
+    """Return in whose name a session is opened, by what was shown on the connection that asks for it."""
+    asker = ports.ASKER.get()
+    if asker.is_gateway or principal is PROBE:
+        return OWN_LOGIN
+    return SparkLogin(principal, asker.token)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SparkThriftOptions:
-    """Which Spark, and how the gateway shows itself to it."""
-
-    address: SparkAddress
-    password: str = field(default="", repr=False)
-    """Sent with every login, for a Spark with a CUSTOM authenticator; Spark without one ignores it.
-
-    Empty stands for `anonymous`, as hive-jdbc has it: Spark's PLAIN refuses an empty one even then.
-    """
-    reader: ParserConfiguration = field(default_factory=ParserConfiguration)
-    """The parser that texts are proved by; Spark must read as it does."""
-    pinned: Mapping[str, str] = field(default_factory=lambda: READING_SETTINGS)
-    catalogs: Callable[[], Mapping[str, str]] = dict
-    """What every session is told of catalogs; asked when one is opened, may raise Faults."""
-    catalog_logins: ports.CatalogLogins = ports.no_logins
-    named_catalogs: frozenset[str] = frozenset()
-    """Those that names may begin with, told or not: a Spark that lacks one gets no statement."""
-    secrets: Sequence[str] = field(default=(), repr=False)
-    """What no client may read in what Spark says of a statement."""
-    stop_grace_s: float = 10.0
-    """Seconds between cancelling a statement and closing it; planning should be over by then."""
-
-
-def session_configuration(pinned: Mapping[str, str], settings: Mapping[str, str]) -> dict[str, str]:
-    """Return the configuration of OpenSession: the client's settings, and the pinned ones over them.
-
-    `settings` holds plain keys of Spark, and `use:database`. Raises InvalidRequest for a key that is pinned,
-    that could change the identity, or that is not a plain key, and for a value that Hive would substitute.
-    """
-    configuration: dict[str, str] = {}
-    frozen = {key.lower() for key in pinned}
-    for key, value in settings.items():
-        if "${" in value or "\0" in value:
-            raise InvalidRequest(f"the value of setting `{key}` must not contain a variable substitution")
-        if key == USE_DATABASE:
-            configuration[key] = value
-        elif not _SETTING.fullmatch(key) or "proxy" in key.lower() or key.lower() in frozen:
-            raise InvalidRequest(f"clients cannot set `{key}`")
-        else:
-            configuration[f"set:hiveconf:{key}"] = value
-    configuration.update({f"set:hiveconf:{key}": value for key, value in pinned.items()})
-    return configuration
+async def _close_unwanted(connection: SparkConnection, opening: asyncio.Task[calls.TOpenSessionResp]) -> None:
+    """Close a session when Spark has opened it that nobody waits for any more."""
+    with contextlib.suppress(BackendError, BackendUnavailable):
+        if (handle := (await opening).sessionHandle) is not None:
+            close = calls.TCloseSessionReq(sessionHandle=handle)
+            await connection.call("CloseSession", close, calls.TCloseSessionResp)
+    connection.abort()
 
 
 class SparkThriftBackend:
@@ -147,19 +118,35 @@ class SparkThriftBackend:
     ) -> SparkThriftSession:
         catalogs = {**self._options.catalogs(), **await self._options.catalog_logins()} if told else {}
         configuration = session_configuration({**catalogs, **self._options.pinned}, settings)
-        connection = await self.connect(principal.user)
+        login = build_login(principal)
+        connection = await self.connect(login)
+        is_left = False
+        is_service = bool(self._options.service) and not login.is_gateway
+        if is_service and self._options.address.http_path is None:
+            # Last, over whatever else: the client cannot say it, and nobody else does.
+            configuration[PROXY_USER] = principal.user  # RULE (acts-as-session-user)
         try:
             # Neither user name nor password here: under SASL Spark takes the identity from the login.
-            reply = await connection.call(
-                "OpenSession",
-                calls.TOpenSessionReq(client_protocol=protocol_version, configuration=configuration),
-                calls.TOpenSessionResp,
-            )
+            request = calls.TOpenSessionReq(client_protocol=protocol_version, configuration=configuration)
+            opening = asyncio.create_task(connection.call("OpenSession", request, calls.TOpenSessionResp))
+            try:
+                reply = await asyncio.shield(opening)
+            except asyncio.CancelledError:
+                if self._options.address.http_path is not None:
+                    # It does not end with its connection, as others do.
+                    self.endings.schedule(0, lambda: _close_unwanted(connection, opening))
+                    is_left = True
+                raise
             if reply.sessionHandle is None or reply.serverProtocolVersion != protocol_version:
                 raise BackendUnavailable("Spark opened the session with an unsupported protocol version")
-            return SparkThriftSession(self, principal.user, connection, reply.sessionHandle, self._reading)
-        except BaseException:
-            connection.abort()
+            return SparkThriftSession(self, login, connection, reply.sessionHandle, self._reading)
+        except BaseException as fault:
+            if not is_left:
+                connection.abort()
+            is_refused = isinstance(connection, SparkHttpConnection) and connection.is_refused
+            if is_refused and self._options.user_tokens is not None and not login.is_gateway:
+                # His matter alone: Spark takes others.
+                raise AuthenticationFailed("the Spark behind this gateway does not accept you") from fault
             raise
 
     async def close(self) -> None:
@@ -177,14 +164,31 @@ class SparkThriftBackend:
     def stop_grace_s(self) -> float:
         return self._options.stop_grace_s
 
-    async def connect(self, user: str) -> SparkConnection:
-        """Open a connection that is logged in as `user`."""
-        return await SparkConnection.open(
-            self._options.address,
-            user,
-            self._options.password or "anonymous",
+    async def connect(self, login: SparkLogin) -> SparkConnection:
+        """Open a connection for a user. Raises AuthenticationFailed where he has no token to be shown."""
+        options, user = self._options, login.principal.user
+        password = options.password or "anonymous"
+        if options.address.http_path is None:
+            name = options.service or user
+            return await SparkConnection.open(options.address, name, password, redact=self.without_secrets)
+        tokens = options.user_tokens
+
+        async def show() -> str:
+            if tokens is None:
+                return write_basic(options.service or user, password)
+            return f"Bearer {await tokens(login)}"
+
+        return await SparkHttpConnection.open_http(
+            options.address,
+            show,
+            acts_as=user if options.service and tokens is None and not login.is_gateway else "",
             redact=self.without_secrets,
         )
+
+    @property
+    def acts_as_users(self) -> bool:
+        """Whether one login stands for all users, so that Spark has to say whose a session is."""
+        return bool(self._options.service)
 
     async def introduction(self) -> SparkConfiguration:
         """Return Spark's version and settings, as it says, whatever they are; parsers are not asked for.
@@ -245,7 +249,7 @@ class SparkThriftSession(AskingSession):
     def __init__(
         self,
         backend: SparkThriftBackend,
-        user: str,
+        login: SparkLogin,
         connection: SparkConnection,
         handle: TSessionHandle,
         reading: OneReading,
@@ -254,7 +258,7 @@ class SparkThriftSession(AskingSession):
         """What the process of Spark's at the other end said of itself."""
         self._reading = reading
         self._backend = backend
-        self._user = user
+        self._login = login
         self._connection = connection
         self._handle = handle
         self._unfinished: set[SparkThriftOperation] = set()
@@ -281,11 +285,27 @@ class SparkThriftSession(AskingSession):
         """
         if self._configuration is None:
             try:
+                if self._backend.acts_as_users and not self._login.is_gateway:
+                    await self._require_user()
                 self._configuration = await self._reading.require(Questions(self))
             except BaseException:
                 self._connection.abort()
                 raise
         return self._configuration
+
+    async def _require_user(self) -> None:
+        """INVARIANT (nobody acts as somebody else): a server that takes no notice of whom it is to act as has
+        opened a session of the login's own. Raises BackendUnavailable."""
+        try:
+            rows = await self.answer("SELECT current_user()", max_rows=1)
+        except BackendError as error:
+            raise BackendUnavailable("Spark does not say whose a session is") from error
+        # RULE (session-of-whom-it-acts-as)
+        if [str(row[0]) for row in rows] != [self._login.principal.user]:
+            raise BackendUnavailable(
+                "Spark has opened the session as somebody else: the gateway's login may not act as users",
+                lasting=True,
+            )
 
     async def own_settings(self) -> Mapping[str, str]:
         """Return what was set in it when it was opened. Raises as `read_spark_configuration` does."""
@@ -417,7 +437,7 @@ class SparkThriftSession(AskingSession):
         if self._connection.idle:
             await self._connection.call(method, request, response, urgent=True)
             return
-        beside = await self._backend.connect(self._user)
+        beside = await self._backend.connect(self._login)
         try:
             await beside.call(method, request, response, urgent=True)
         finally:

@@ -49,6 +49,8 @@ class SparkAddress:
     host: str
     port: int
     ssl: ssl.SSLContext | None = None
+    http_path: str | None = None
+    """Path of the HTTP transport; None: the binary one."""
     connect_timeout_s: float = 10.0
     """Seconds for the TCP connection and the login together."""
     call_timeout_s: float = 60.0
@@ -94,7 +96,7 @@ class SparkConnection(asyncio.Protocol):
         """`redact` takes out of what Spark says in a reply what nobody may read."""
         self._address = address
         self._redact = redact
-        self._login: PlainClient | None = PlainClient(user, password)
+        self._login: PlainClient | None = self._begin_login(user, password)
         self._logged_in: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._closed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._transport: asyncio.Transport | None = None
@@ -103,6 +105,9 @@ class SparkConnection(asyncio.Protocol):
         self._left = 0
         self._seqid = 0
         self._error: BackendUnavailable | None = None
+
+    def _begin_login(self, user: str, password: str) -> PlainClient | None:
+        return PlainClient(user, password)
 
     @classmethod
     async def open(
@@ -117,7 +122,7 @@ class SparkConnection(asyncio.Protocol):
         try:
             async with asyncio.timeout(address.connect_timeout_s):
                 await loop.create_connection(lambda: connection, address.host, address.port, ssl=address.ssl)
-                await connection._logged_in
+                await connection._logged_in  # of one over HTTP as soon as it is there
         except TimeoutError:
             connection.abort()
             raise BackendUnavailable(
@@ -318,6 +323,9 @@ class SparkConnection(asyncio.Protocol):
         except ValueError as error:
             raise InvalidRequest("the text contains lone surrogates, which are not valid Unicode") from error
         self._waiting.append(exchange)
+        self._write(transport, message)
+
+    def _write(self, transport: asyncio.Transport, message: bytes) -> None:
         transport.write(frame(message))
 
     def _decode(self, data: bytes, response: type[R]) -> R:

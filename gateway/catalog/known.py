@@ -38,7 +38,7 @@ class KnownTables:
         max_names: int,
         sources: Sequence[FileSource] = (),
     ) -> None:
-        self._sources = {source.name.lower(): source.table for source in sources}
+        self._sources = {source.name.lower(): source for source in sources}
         self._databases = frozenset(source.database.lower() for source in sources)
         self._own_catalogs = frozenset(catalog.lower() for catalog in catalogs)
         self._listed = NONE_LISTED

@@ -1,5 +1,5 @@
-"""Exchanges the token that a user has shown for one of a catalog's (RFC 8693): the catalog is then asked in
-the user's name.
+"""Exchanges the token that a user has shown for one of a catalog's or a Spark's (RFC 8693): that is then
+asked in the user's name.
 
 The issuer decides whose token is exchanged for what. Nothing of an exchange is logged but its outcome.
 """
@@ -10,13 +10,14 @@ import base64
 import hashlib
 import json
 import time
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote_plus
 
 import aiohttp
+
+from gateway.model.bounded import BoundedDict
 
 TOKEN_EXCHANGE = "urn:ietf:params:oauth:grant-type:token-exchange"  # noqa: S105 - a name
 ACCESS_TOKEN = "urn:ietf:params:oauth:token-type:access_token"  # noqa: S105 - a name
@@ -28,8 +29,17 @@ LEFT_S = 60.0
 """What a token has to last at least when it is given once more."""
 
 
+REFUSED = (400, 401, 403)
+"""Statuses of an issuer that says no (RFC 6749, 5.2); any other is a fault of its own."""
+
+
 class NotExchanged(Exception):
     """There is no token for the user; the message is for the log, and has none."""
+
+    def __init__(self, message: str, *, is_refusal: bool = False) -> None:
+        """`is_refusal`: the issuer has answered that it gives none."""
+        super().__init__(message)
+        self.is_refusal = is_refusal
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,7 +70,7 @@ class TokenExchange:
         self._rule = rule
         self._post = post or post_form
         self._clock = clock
-        self._kept: OrderedDict[tuple[bytes, str], tuple[str, float]] = OrderedDict()
+        self._kept: BoundedDict[tuple[bytes, str], tuple[str, float]] = BoundedDict(MAX_KEPT)
         """By a digest of what was shown, and the audience: a token, and when it ends."""
 
     async def exchange(self, shown: str, audience: str) -> str:
@@ -69,24 +79,32 @@ class TokenExchange:
         token, ends = self._kept.get(key, ("", 0.0))
         if token and self._clock() < ends - LEFT_S:
             return token
-        rule = self._rule
         form = {
             "grant_type": TOKEN_EXCHANGE,
             "subject_token": shown,
             "subject_token_type": ACCESS_TOKEN,
             "requested_token_type": ACCESS_TOKEN,
             "audience": audience,
-            **({"scope": rule.scope} if rule.scope else {}),
         }
+        return await self._fetch(key, form)
+
+    async def fetch_own(self, audience: str) -> str:
+        """Return a token for an audience in the gateway's own name (RFC 6749, 4.4). Raises as `exchange`."""
+        key = (b"", audience)
+        token, ends = self._kept.get(key, ("", 0.0))
+        if token and self._clock() < ends - LEFT_S:
+            return token
+        return await self._fetch(key, {"grant_type": "client_credentials", "audience": audience})
+
+    async def _fetch(self, key: tuple[bytes, str], asked: Mapping[str, str]) -> str:
+        rule = self._rule
+        form = {**asked, **({"scope": rule.scope} if rule.scope else {})}
         # As RFC 6749 has it (2.3.1): both parts are encoded as in a form, before they are a login of HTTP.
         login = f"{quote_plus(rule.client_id)}:{quote_plus(rule.client_secret())}"
         headers = {"Authorization": "Basic " + base64.b64encode(login.encode()).decode()}
         token, lasts_s = read_answer(*await self._post(rule.token_url, form, headers))
         if lasts_s is not None:
             self._kept[key] = (token, self._clock() + lasts_s)
-            self._kept.move_to_end(key)
-            while len(self._kept) > MAX_KEPT:
-                self._kept.popitem(last=False)
         return token
 
 
@@ -101,7 +119,8 @@ def read_answer(status: int, body: bytes) -> tuple[str, float | None]:
         error = answer.get("error") if isinstance(answer, dict) else None
         # Its description may repeat what was sent.
         is_code = isinstance(error, str) and error.isascii() and error.replace("_", "").isalpha()
-        raise NotExchanged(f"the issuer answers with status {status}" + (f" ({error})" if is_code else ""))
+        told = f"the issuer answers with status {status}" + (f" ({error})" if is_code else "")
+        raise NotExchanged(told, is_refusal=is_code and status in REFUSED)
     token, kind = answer.get("access_token"), answer.get("token_type")
     if not isinstance(kind, str) or kind.lower() != "bearer":
         raise NotExchanged("the issuer's token is none that whoever bears it may use")

@@ -24,9 +24,11 @@ from gateway.catalog.readable import (
     ReadableCatalog,
 )
 from gateway.catalog.spark_settings import EXTENSIONS, start_settings
+from gateway.cli.audit import find_record
 from gateway.cli.settings import settings_of
 from gateway.cli.terminal import DIM, GREEN, RED, Terminal
-from gateway.errors import Faults, SluiceError
+from gateway.database.telling import tell_names_changed
+from gateway.errors import Faults, LedgerUnavailable, SluiceError
 from gateway.files.looking import UnfitFiles
 from gateway.files.walking import Walking
 from gateway.model.catalog import split_name
@@ -233,7 +235,19 @@ async def _change(settings: Settings, arguments: argparse.Namespace, terminal: T
                 await opened.drop_database(database)
             done = "is there" if arguments.action == "create-database" else "is dropped"
             terminal.line(f"{place.name}.{database} {done}")
+    await _tell_gateways(settings, terminal)
     return exit_codes.OK
+
+
+async def _tell_gateways(settings: Settings, terminal: Terminal) -> None:
+    """Have gateways that run forget what they know of names; there may be none, and no PostgreSQL."""
+    try:
+        dsn, _ = find_record(settings)
+        is_told = await tell_names_changed(dsn)
+    except (Faults, LedgerUnavailable):
+        return
+    if not is_told:
+        terminal.line("PostgreSQL does not answer: gateways that run see the change within 30 seconds")
 
 
 def _message(error: SluiceError) -> str:

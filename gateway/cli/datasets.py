@@ -25,13 +25,12 @@ from gateway.files.keeping import Keeper, Refreshed
 from gateway.files.store import datasets
 from gateway.frontends.users import read_users
 from gateway.model.catalog import TableName
-from gateway.model.decision import Decision
 from gateway.model.files import SESSION_CATALOG
 from gateway.model.principal import user_of
-from gateway.model.resource import AccessRequest, Resource
 from gateway.policy.engine import engine_for
 from gateway.policy.parts import build_closing_part
 from gateway.session.ports import BackendError
+from gateway.session.verdicts import RightsNow
 from gateway.settings.models import Settings
 
 _MAX_FOUND = 100
@@ -153,12 +152,8 @@ async def _promote(settings: Settings, what: str, user: str | None) -> TableName
         )
         if promoter is None:
             raise Faults(["the settings have no `files`"])
-        authority = engine_for(rules.current)
-
-        def decide(resource: Resource, access: str) -> Decision:
-            return authority.decide(AccessRequest(principal=principal, resource=resource, access=access))
-
-        refused = await promoter.promote(table, principal, decide, authority.guards_escaped, asked=True)
+        rights = RightsNow(engine_for(rules.current), principal)
+        refused = await promoter.promote(table, principal, rights, asked=True)
         if refused is None and (await catalog.look_up([table])).table(table) is None:
             raise Faults([f"there are no files at `{what}`"])
     if refused is not None:

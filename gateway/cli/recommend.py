@@ -16,6 +16,7 @@ from gateway.cli.lineage import connect
 from gateway.cli.settings import settings_of
 from gateway.cli.terminal import BOLD, DIM, Terminal, on_one_line, user_name
 from gateway.database.asking import asking
+from gateway.database.telling import tell_policies_changed
 from gateway.errors import Faults
 from gateway.jobs.recommending.reach import reach_of_use
 from gateway.jobs.recommending.storing import (
@@ -161,6 +162,7 @@ async def _apply(
     if arguments.write:
         # Not written where a run has taken it back meanwhile, nor said to be applied where it is not written.
         await decide(connection, numbers, APPLIED, user_name(), apply=lambda: asyncio.to_thread(made.write))
+        await tell_policies_changed(connection)
     if arguments.json:
         terminal.json({"id": one["id"], "diff": made.diff, "written": arguments.write})
         return

@@ -70,16 +70,16 @@ class Terminal:
         ]
         widths = [max(len(name), *(len(row[i]) for row in cells), 0) for i, name in enumerate(header)]
 
-        def joined(values: Sequence[str]) -> str:
+        def join(values: Sequence[str]) -> str:
             parts = (
                 value.rjust(width) if right else value.ljust(width)
                 for value, width, right in zip(values, widths, numeric, strict=True)
             )
             return (indent + "  ".join(parts)).rstrip()
 
-        self.line(self.style(joined(header), BOLD))
+        self.line(self.style(join(header), BOLD))
         for row in cells:
-            self.line(joined(row))
+            self.line(join(row))
 
 
 def is_decimal(value: Any) -> bool:

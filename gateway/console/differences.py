@@ -8,7 +8,7 @@ from difflib import SequenceMatcher
 
 Pieces = tuple[tuple[bool, str], ...]
 """Parts of a text in order, each with whether it is only there."""
-_TOKEN = re.compile(r"\w+|\s+|'(?:[^'\\]|\\.)*'|`(?:[^`]|``)*`|.", re.DOTALL)
+_TOKEN = re.compile(r"\w+(?:\.\w+)*|\s+|'(?:[^'\\]|\\.)*'|`(?:[^`]|``)*`|.", re.DOTALL)
 MAX_TOKENS = 4_000
 """Of each text; of longer ones only their beginnings and ends are compared."""
 

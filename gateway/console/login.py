@@ -131,9 +131,9 @@ class ConsoleLogin:
         before = request.cookies.get(self._before, "")
         following = given.get("next", "")
         user, password = given.get("user", ""), given.get("password", "")
-        if not is_secret(before) or not hmac.compare_digest(
-            derive(before, "login").encode(), given.get("csrf", "").encode()
-        ):  # RULE (console-login-csrf)
+        token = derive(before, "login") if is_secret(before) else ""
+        # RULE (console-login-csrf)
+        if not token or not hmac.compare_digest(token.encode(), given.get("csrf", "").encode()):
             return self._page(request, following, fault="The page was too old. Log in again.", user=user)
         if not user or len(user) > MAX_USER_CHARS or len(password) > MAX_PASSWORD_CHARS:
             return self._page(request, following, fault=REFUSED)

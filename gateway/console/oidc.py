@@ -82,8 +82,9 @@ class OidcClient:
             following = base64.urlsafe_b64decode(encoded + "=" * (-len(encoded) % 4)).decode()
         except ValueError:
             raise OidcRefused("the answer is not to this browser's login") from None
+        # RULE (oidc-state)
         if not hmac.compare_digest(_state(secret, following).encode(), f"{sent}.{encoded}".encode()):
-            raise OidcRefused("the answer is not to this browser's login")  # RULE (oidc-state)
+            raise OidcRefused("the answer is not to this browser's login")
         if given.get("iss", self._issuer) != self._issuer:
             raise OidcRefused("the answer is from another provider")
         if "error" in given:
@@ -113,14 +114,15 @@ class OidcClient:
         except jwt.PyJWTError:
             raise OidcRefused("the provider's ID token cannot be read") from None
         nonce = claims.get("nonce")
-        if not isinstance(nonce, str) or not hmac.compare_digest(
-            nonce.encode(), derive(secret, "nonce").encode()
-        ):  # RULE (oidc-nonce)
+        given = nonce if isinstance(nonce, str) else ""
+        # RULE (oidc-nonce)
+        if not hmac.compare_digest(given.encode(), derive(secret, "nonce").encode()):
             raise OidcRefused("the ID token is of another login")
         audience = claims.get("aud")
         audiences = [audience] if isinstance(audience, str) else audience
+        # RULE (oidc-audience)
         if not isinstance(audiences, list) or self._client_id not in audiences:
-            raise OidcRefused("the ID token is for another client")  # RULE (oidc-audience)
+            raise OidcRefused("the ID token is for another client")
         if claims.get("azp", self._client_id) != self._client_id:
             raise OidcRefused("the ID token is for another client")
 

@@ -9,7 +9,7 @@ from enum import Enum
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from gateway.console.binding import MAX_LIST, without_none
-from gateway.console.routes import ConsolePart, ConsoleRoute, ConsoleStream, Who
+from gateway.console.routes import ConsoleDownload, ConsolePart, ConsoleRoute, ConsoleStream, Who
 
 _WHO = {
     Who.LOGGED_IN: "Everybody who is logged in",
@@ -47,6 +47,8 @@ def build_document(parts: Sequence[ConsolePart], version: str) -> dict[str, Any]
             paths.setdefault(route.path, {})[route.method.lower()] = _operation(route, schemas)
         for stream in part.streams:
             paths.setdefault(stream.path, {})["get"] = _of_stream(stream)
+        for download in part.downloads:
+            paths.setdefault(download.path, {})["get"] = _of_download(download, schemas)
     return {
         "openapi": "3.1.0",
         "info": {"title": "Sluice", "version": version},
@@ -65,19 +67,8 @@ def build_document(parts: Sequence[ConsolePart], version: str) -> dict[str, Any]
 
 
 def _operation(route: ConsoleRoute, schemas: dict[str, Any]) -> dict[str, Any]:
-    hints = get_type_hints(route.parameters)
-    listed, body, required = [], {}, []
-    for one in fields(route.parameters):
-        schema = _of_parameter(one, hints[one.name], schemas)
-        place = "path" if one.name in route.names_in_path else "query" if _in_query(route) else ""
-        has_default = one.default is not MISSING or one.default_factory is not MISSING
-        if place:
-            told: dict[str, Any] = {"name": one.name, "in": place, "schema": schema}
-            told |= {"description": one.metadata["about"], "required": place == "path" or not has_default}
-            listed.append(told | _example(route, one.name))
-        else:
-            body[one.name] = schema | {"description": one.metadata["about"]}
-            required += [] if has_default else [one.name]
+    is_body = route.method in ("POST", "PUT")
+    listed, body, required = _list_parameters(route, schemas, is_body=is_body)
     content: dict[str, Any] = {"application/json": {"schema": schema_of(route.result, schemas)}}
     content |= {kind: {"schema": {"type": "string"}} for kind in route.formats}
     answer = {"description": "Done." if route.changes else "What was asked for.", "content": content}
@@ -94,6 +85,37 @@ def _operation(route: ConsoleRoute, schemas: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
+def _list_parameters(
+    used: ConsoleRoute | ConsoleDownload, schemas: dict[str, Any], *, is_body: bool
+) -> tuple[list[dict[str, Any]], dict[str, Any], list[str]]:
+    """Return the parameters of path and query, the fields of the body, and those of it that are required."""
+    hints = get_type_hints(used.parameters)
+    listed, body, required = [], {}, []
+    for one in fields(used.parameters):
+        schema = _of_parameter(one, hints[one.name], schemas)
+        place = "path" if one.name in used.names_in_path else "" if is_body else "query"
+        has_default = one.default is not MISSING or one.default_factory is not MISSING
+        if place:
+            told: dict[str, Any] = {"name": one.name, "in": place, "schema": schema}
+            told |= {"description": one.metadata["about"], "required": place == "path" or not has_default}
+            listed.append(told | _example(used, one.name))
+        else:
+            body[one.name] = schema | {"description": one.metadata["about"]}
+            required += [] if has_default else [one.name]
+    return listed, body, required
+
+
+def _of_download(download: ConsoleDownload, schemas: dict[str, Any]) -> dict[str, Any]:
+    content = {download.content_type.partition(";")[0]: {"schema": {"type": "string"}}}
+    return {
+        "operationId": download.name,
+        "summary": download.about,
+        "description": f"{_WHO[download.who]}. {download.own}".strip(),
+        "parameters": _list_parameters(download, schemas, is_body=False)[0],
+        "responses": {"200": {"description": "The file.", "content": content}, "default": _failed()},
+    }
+
+
 def _of_stream(stream: ConsoleStream) -> dict[str, Any]:
     content = {"text/event-stream": {"schema": {"type": "string"}}}
     return {
@@ -104,11 +126,7 @@ def _of_stream(stream: ConsoleStream) -> dict[str, Any]:
     }
 
 
-def _in_query(route: ConsoleRoute) -> bool:
-    return route.method in ("GET", "DELETE")
-
-
-def _example(route: ConsoleRoute, name: str) -> dict[str, Any]:
+def _example(route: ConsoleRoute | ConsoleDownload, name: str) -> dict[str, Any]:
     return {"example": route.examples[name]} if name in route.examples else {}
 
 

@@ -54,7 +54,7 @@ class Paths:
             used += [*part.routes, *part.streams, *part.downloads]
         self._api = {one.name: API + one.path for one in used}
 
-    def path(self, name: str, **values: Any) -> str:
+    def path(self, name: str, /, **values: Any) -> str:
         """Return the address of a route's page or form; of one without either that of the API."""
         pattern = self._pages.get(name) or self._forms.get(name) or self._api[name]
         return fill(pattern, values)
@@ -63,7 +63,7 @@ class Paths:
         """Whether there is such a route."""
         return name in self._api
 
-    def api(self, name: str, **values: Any) -> str:
+    def api(self, name: str, /, **values: Any) -> str:
         return fill(self._api[name], values)
 
 

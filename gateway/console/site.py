@@ -18,6 +18,7 @@ from dataclasses import dataclass, fields
 from typing import Any, Protocol
 
 import orjson
+import structlog
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
@@ -59,6 +60,8 @@ from gateway.console.routes import (
     check_parts,
 )
 from gateway.model.principal import Principal
+
+_log = structlog.get_logger(__name__)
 
 TIMEOUT_S = 30.0
 ONCE_S = 900.0
@@ -299,10 +302,7 @@ class ConsoleSite:
                     name = _NO_FILE_NAME.sub("", download.file_name(asked))
                     response.headers["Content-Disposition"] = f'attachment; filename="{name}"'
                     await response.prepare(request)
-                    await response.write(first)
-                    async for piece in pieces:
-                        await response.write(piece)
-                    await response.write_eof()
+                    await _send_pieces(request, response, first, pieces)
                 finally:
                     if (close := getattr(pieces, "aclose", None)) is not None:
                         await close()
@@ -353,6 +353,24 @@ class ConsoleSite:
         return web.Response(
             body=content, content_type=kind, charset="utf-8", headers={"Cache-Control": IMMUTABLE}
         )
+
+
+async def _send_pieces(
+    request: web.Request, response: web.StreamResponse, first: bytes, pieces: AsyncIterator[bytes]
+) -> None:
+    """Write a file that has begun. What breaks it off ends the connection, so that nobody takes a part of it
+    for the whole."""
+    try:
+        await response.write(first)
+        async for piece in pieces:
+            await response.write(piece)
+        await response.write_eof()
+    except ConnectionError:
+        pass  # the reader has left
+    except Exception:  # noqa: BLE001 - a request's root
+        _log.exception("console_download_broke_off")
+        if request.transport is not None:
+            request.transport.abort()
 
 
 async def _to_front(request: web.Request) -> web.Response:

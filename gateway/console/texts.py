@@ -36,9 +36,9 @@ class ShownTexts:
     ) -> str:
         """Return a text as a viewer may see it. `owner`: who sent it; empty for what the gateway made of it.
         `texts`: those within a plan."""
-        if self.are_whole(viewer, owner):
+        if self.are_whole(viewer, owner):  # RULE (literals-hidden)
             return text
-        asked = lex_statement(text, is_rendering=kind == "plan", texts=texts)  # RULE (literals-hidden)
+        asked = lex_statement(text, is_rendering=kind == "plan", texts=texts)
         return await self._shape(asked) if asked else ""
 
     def show_message(self, viewer: Viewer, message: str, *, owner: str) -> str:

@@ -95,7 +95,7 @@ class ConnectSessionStore:
     async def _ask(self, text: str, *arguments: Any) -> Sequence[Any]:
         try:
             async with asyncio.timeout(ANSWER_S):
-                rows: Sequence[Any] = await (await self._connected()).fetch(text, *arguments)
+                rows: Sequence[Any] = await (await self._connect()).fetch(text, *arguments)
                 return rows
         except asking.TROUBLE as error:
             raise BackendUnavailable(
@@ -104,7 +104,7 @@ class ConnectSessionStore:
                 where=str(error) or type(error).__name__,
             ) from None
 
-    async def _connected(self) -> Any:
+    async def _connect(self) -> Any:
         async with self._opening:
             if self._pool is None:
                 pool = await open_pool(

@@ -79,7 +79,7 @@ class LimitUse(SharedCounts):
         others: dict[Any, float] = {}
         now_s = 0.0
         try:
-            pool = await self._connected()
+            pool = await self._connect()
             for at in range(0, len(keys), MAX_KEYS):
                 now_s = await self._exchange(pool, keys[at : at + MAX_KEYS], mine, others)
         except asking.TROUBLE as error:

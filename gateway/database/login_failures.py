@@ -20,23 +20,24 @@ _FIND = (
 )
 _COUNT = """
 INSERT INTO sluice.login_failure AS f (key, since, failures, blocks, blocked_until)
-SELECT key, now(), CASE WHEN most <= 1 THEN 0 ELSE 1 END, CASE WHEN most <= 1 THEN 1 ELSE 0 END,
-    CASE WHEN most <= 1 THEN now() + make_interval(secs => least($3::float8, $4::float8))
+SELECT key, now(), CASE WHEN failed >= most THEN 0 ELSE failed END,
+    CASE WHEN failed >= most THEN 1 ELSE 0 END,
+    CASE WHEN failed >= most THEN now() + make_interval(secs => least($4::float8, $5::float8))
         ELSE to_timestamp(0) END
-FROM unnest($1::bytea[], $2::integer[]) AS asked (key, most)
+FROM unnest($1::bytea[], $2::integer[], $3::integer[]) AS asked (key, most, failed)
 ON CONFLICT (key) DO UPDATE SET (since, failures, blocks, blocked_until) = (
     SELECT
         CASE WHEN is_full OR is_old THEN now() ELSE f.since END,
         CASE WHEN is_full THEN 0 ELSE failures END,
         CASE WHEN is_full THEN least(f.blocks + 1, 16) ELSE f.blocks END,
-        CASE WHEN is_full THEN now() + make_interval(secs => least($3::float8 * 2 ^ f.blocks, $4::float8))
+        CASE WHEN is_full THEN now() + make_interval(secs => least($4::float8 * 2 ^ f.blocks, $5::float8))
             ELSE f.blocked_until END
     FROM (
         SELECT is_old, failures, failures >= most AS is_full
         FROM (
-            SELECT is_old, CASE WHEN is_old THEN 1 ELSE f.failures + 1 END AS failures, most
-            FROM (SELECT now() - f.since > make_interval(secs => $3::float8) AS is_old) AS aged,
-                unnest($1::bytea[], $2::integer[]) AS asked (key, most)
+            SELECT is_old, CASE WHEN is_old THEN failed ELSE f.failures + failed END AS failures, most
+            FROM (SELECT now() - f.since > make_interval(secs => $4::float8) AS is_old) AS aged,
+                unnest($1::bytea[], $2::integer[], $3::integer[]) AS asked (key, most, failed)
             WHERE asked.key = f.key
         ) AS counted
     ) AS judged
@@ -73,13 +74,15 @@ class LoginFailures(SharedCounts):
         """Return what is counted of keys; nothing while PostgreSQL is away."""
         return await self._ask(keys, _FIND, [_hash(one) for one in keys])
 
-    async def count(self, keys: Sequence[str], limits: FailureLimits) -> Mapping[str, CountedFailures]:
-        """Count a failure of each key."""
-        most = [limits.of(one) for one in keys]
+    async def count(
+        self, failures: Mapping[str, int], limits: FailureLimits
+    ) -> Mapping[str, CountedFailures]:
+        """Count so many failures of each key."""
         # In one order everywhere: two gateways must not wait for each other's rows.
-        ordered = sorted(zip((_hash(one) for one in keys), most, strict=True))
-        hashes, bounds = [one for one, _ in ordered], [one for _, one in ordered]
-        return await self._ask(keys, _COUNT, hashes, bounds, limits.window_s, limits.longest_block_s)
+        keys = sorted(failures, key=_hash)
+        hashes, bounds = [_hash(one) for one in keys], [limits.of(one) for one in keys]
+        failed = [failures[one] for one in keys]
+        return await self._ask(keys, _COUNT, hashes, bounds, failed, limits.window_s, limits.longest_block_s)
 
     async def clear(self, keys: Sequence[str]) -> None:
         """Forget what was counted of keys."""
@@ -98,7 +101,7 @@ class LoginFailures(SharedCounts):
             return {}
         try:
             async with asyncio.timeout(ANSWER_S):
-                rows = await (await self._connected()).fetch(*asked)
+                rows = await (await self._connect()).fetch(*asked)
         except asking.TROUBLE as error:
             self._note_away(error)
             return {}

@@ -65,7 +65,7 @@ class SharedCounts:
                 wait_s = self.retry_s
             await asyncio.sleep(wait_s)
 
-    async def _connected(self) -> Any:
+    async def _connect(self) -> Any:
         async with self._opening:
             if self._pool is None:
                 self._pool = await open_pool(

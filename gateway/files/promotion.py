@@ -34,13 +34,11 @@ from gateway.model.files import FileSource, NotPromoted, source_of
 from gateway.model.principal import Principal
 from gateway.model.resource import Resource
 from gateway.model.statement import DatasetAction
+from gateway.session.ports import UserRights
 
 log = structlog.get_logger(__name__)
 
 Connect = Callable[[], AbstractAsyncContextManager[Any]]
-Decide = Callable[[Resource, str], Decision]
-Escaped = Callable[..., bool]
-"""Says whether guards of an old name do not hold for a new one: `Authority.guards_escaped`."""
 RecordPromotion = Callable[[Principal, TableName, str, Sequence[Decision]], Awaitable[None]]
 """Puts on record that files, by their URL, are about to become a table; returns when that is durable."""
 
@@ -60,12 +58,15 @@ class Promoter:
         connect: Connect,
         record: RecordPromotion,
         reserved: Callable[[], Iterable[str]] = tuple,
+        elsewhere: Callable[[str], Awaitable[str | None]] | None = None,
         timeout_s: float = 300.0,
     ) -> None:
         """`query` runs a statement in a session of the gateway's own, and in it one `before` and one `after`
         it; it raises `refusal` (with `sqlstate`) where Spark refuses. `connect` lends a connection to
         PostgreSQL. `record` may raise LedgerUnavailable: then nothing is made. `reserved` tells
-        the URLs of directories of which no table is made now."""
+        the URLs of directories of which no table is made now, `elsewhere` why none is made of a URL that
+        Spark itself knows nothing of."""
+        self._elsewhere = elsewhere
         self._sources = tuple(sources)
         self._catalog = catalog
         self._connect = connect
@@ -123,8 +124,7 @@ class Promoter:
         self,
         name: TableName,
         principal: Principal,
-        decide: Decide,
-        escaped: Escaped,
+        rights: UserRights,
         *,
         asked: bool = False,
     ) -> NotPromoted | None:
@@ -132,7 +132,7 @@ class Promoter:
         do that by itself, it is `asked` to. One that is there stays, unless its promotion was cut, or it is
         `asked` for and no promotion made it.
 
-        `decide` and `escaped` are asked before anything is looked at. Returns why they cannot become one, or
+        `rights` are asked before anything is looked at. Returns why they cannot become one, or
         may not at this user's word; None when the name may be looked up again. Raises BackendUnavailable when
         Spark or PostgreSQL does not answer.
         """
@@ -145,7 +145,7 @@ class Promoter:
             (_resource(name), PROMOTE),
             (Resource.url(source.url(path)), READ),
         )
-        decisions = tuple(decide(resource, access) for resource, access in wanted)
+        decisions = tuple(rights.decide(resource, access) for resource, access in wanted)
         if not all(decision.allowed for decision in decisions):
             told_ = (
                 f"user {principal.user} may not create a table from files of source `{source.name}`; this "
@@ -153,7 +153,7 @@ class Promoter:
             )
             told_ += f"`{PROMOTE}` on `{name}` and `{READ}` on its path"
             return NotPromoted(code="ACCESS_DENIED", sqlstate="42501", message=told_, decisions=decisions)
-        if _guards_escaped(source, path, name, escaped):
+        if _guards_escaped(source, path, name, rights):
             return NotPromoted(
                 code="ACCESS_DENIED",
                 sqlstate="42501",
@@ -179,7 +179,7 @@ class Promoter:
         try:
             async with asyncio.timeout(self._timeout_s):
                 with store.answering():
-                    await self._promote(source, path, name, principal, decide, asked=asked)
+                    await self._promote(source, path, name, principal, rights, asked=asked)
         except Nothing:
             return None
         except UnfitFiles as why:
@@ -255,7 +255,7 @@ class Promoter:
         path: tuple[str, ...],
         name: TableName,
         principal: Principal,
-        decide: Decide,
+        rights: UserRights,
         *,
         asked: bool,
     ) -> None:
@@ -281,12 +281,12 @@ class Promoter:
                     await store.end(connection, name)
                     raise _other(other) from None
             files = await self._looking.files(source, path)
-            await self._begin(connection, source, path, name, principal, decide)
+            await self._begin(connection, source, path, name, principal, rights)
             asks = False
             try:
                 found, _ = await answers(
                     self._looking.format(files, source, url),
-                    self._refuse_taken(source, url, name, decide),
+                    self._refuse_taken(source, url, name, rights),
                 )
                 like = files.find_schema_file(url, found)
                 asks = True
@@ -327,7 +327,7 @@ class Promoter:
         path: tuple[str, ...],
         name: TableName,
         principal: Principal,
-        decide: Decide,
+        rights: UserRights,
     ) -> None:
         """Keep the place of a table that is about to be made. Raises UnfitFiles where another has it."""
         # INVARIANT (one name): from here on nobody else begins a table of what this one overlaps.
@@ -341,17 +341,20 @@ class Promoter:
             except LocationNotReported as whose:
                 raise _build_unknown_location_error(source, name, whose) from None
             if found is not None:
-                raise _explain_refused(source, name, found, decide)
+                raise _explain_refused(source, name, found, rights)
             await store.begin(connection, source.name, "/".join(path), name, url, principal.user)
 
-    async def _refuse_taken(self, source: FileSource, url: str, name: TableName, decide: Decide) -> None:
+    async def _refuse_taken(self, source: FileSource, url: str, name: TableName, rights: UserRights) -> None:
         """Refuse what shares files with a table or a database of Spark's session catalog."""
         try:
             found = await self._taken.find_overlap(url, name)
         except LocationNotReported as whose:
             raise _build_unknown_location_error(source, name, whose) from None
         if found is not None:
-            raise _explain_refused(source, name, found, decide)
+            raise _explain_refused(source, name, found, rights)
+        # RULE (files-of-another-metastore)
+        if self._elsewhere is not None and (why := await self._elsewhere(url)):
+            raise UnfitFiles(why)
 
 
 def _other(found: OtherFiles) -> UnfitFiles:
@@ -365,12 +368,12 @@ def _build_unknown_location_error(
     return UnfitFiles("the locations of all other tables are unknown")
 
 
-def _explain_refused(source: FileSource, name: TableName, found: Taken, decide: Decide) -> UnfitFiles:
+def _explain_refused(source: FileSource, name: TableName, found: Taken, rights: UserRights) -> UnfitFiles:
     log.info("dataset_place_taken", source=source.name, table=str(name), by=str(found.table or found.url))
-    return UnfitFiles(_of_another(found, decide))
+    return UnfitFiles(_of_another(found, rights))
 
 
-def _guards_escaped(source: FileSource, path: tuple[str, ...], name: TableName, escaped: Escaped) -> bool:
+def _guards_escaped(source: FileSource, path: tuple[str, ...], name: TableName, rights: UserRights) -> bool:
     """Say whether somebody may see more by this name than by that of a directory above, or of what is below.
 
     Whether there is a table of the other name does not matter: policies are written before it is there.
@@ -378,16 +381,18 @@ def _guards_escaped(source: FileSource, path: tuple[str, ...], name: TableName, 
     own = _resource(name)
     above = (_resource(source.table(path[:depth])) for depth in range(1, len(path)))
     below = _resource(TableName(name.catalog, name.database, f"{name.table}__"))
-    return any(escaped(own, one) for one in above) or escaped(own, below, beginning=True)
+    return any(rights.guards_escaped(own, one) for one in above) or rights.guards_escaped(
+        own, below, beginning=True
+    )
 
 
 def _resource(name: TableName) -> Resource:
     return Resource.table(name.catalog, name.database, name.table)
 
 
-def _of_another(taken: Taken, decide: Decide) -> str:
+def _of_another(taken: Taken, rights: UserRights) -> str:
     """Say whose the files are, where the user may read that table; of others not even that they are there."""
     table = taken.table
-    if table is None or not decide(_resource(table), "select").allowed:
+    if table is None or not rights.decide(_resource(table), "select").allowed:
         return "it shares files with another table or database, or with the gateway's own directories"
     return f"it shares files with the table `{table}`; use that table"

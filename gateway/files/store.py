@@ -275,6 +275,19 @@ async def datasets(connection: Any) -> Sequence[Mapping[str, Any]]:
     return found
 
 
+async def list_datasets(
+    connection: Any, *, after: tuple[str, str] = ("", ""), limit: int = 100
+) -> Sequence[Mapping[str, Any]]:
+    """Return datasets as `datasets`, from behind a source and path on."""
+    found: Sequence[Mapping[str, Any]] = await connection.fetch(
+        f"SELECT {_COLUMNS}, {_TIMES} FROM sluice.dataset WHERE (source, path) > ($1, $2)"
+        " ORDER BY source, path LIMIT $3",
+        *after,
+        limit,
+    )
+    return found
+
+
 async def findings(connection: Any) -> Mapping[str, int]:
     """Return of how many datasets of each source the files are not as their table, at the last look."""
     rows = await connection.fetch(

@@ -10,7 +10,7 @@ from gateway.files.formats import Format
 from gateway.files.looking import UnfitFiles, new_view, options_of
 from gateway.files.places import parse_place
 from gateway.files.taken import LOCATION, NO_SUCH_NAMESPACE, RunQuery, answers
-from gateway.model.catalog import Table, TableName
+from gateway.model.catalog import Table, TableName, quote_parts
 from gateway.model.files import FileSource
 from gateway.session.ports import Catalog
 
@@ -58,7 +58,7 @@ class Tables:
                 raise UnfitFiles("Spark cannot describe its table")
             require_columns(source, [column.type for column in table.columns])
         except UnfitFiles:
-            await self._query(f"DROP TABLE IF EXISTS {_quote(name)}")
+            await self._query(f"DROP TABLE IF EXISTS {quote_parts(name.parts)}")
             raise
         return table
 
@@ -67,7 +67,7 @@ class Tables:
             return
         options = ", ".join(options_of(found))
         await self._query(
-            f"CREATE TABLE {_quote(name)} USING {found.name}"
+            f"CREATE TABLE {quote_parts(name.parts)} USING {found.name}"
             f"{f' OPTIONS ({options})' if options else ''} LOCATION '{url}'"
         )
 
@@ -83,7 +83,7 @@ class Tables:
         view = new_view()
         try:
             await self._query(
-                f"CREATE TABLE {_quote(name)} LIKE {view} USING {found.name} LOCATION '{url}'",
+                f"CREATE TABLE {quote_parts(name.parts)} LIKE {view} USING {found.name} LOCATION '{url}'",
                 f"CREATE TEMPORARY VIEW {view} USING {found.name} OPTIONS (path '{like}')",
                 f"DROP VIEW IF EXISTS {view}",
             )
@@ -116,7 +116,7 @@ class Tables:
         """Drop the table; False when it is not there. Raises OtherFiles, and BackendUnavailable."""
         if not await self.is_there(name, url):
             return False
-        await self._query(f"DROP TABLE IF EXISTS {_quote(name)}")
+        await self._query(f"DROP TABLE IF EXISTS {quote_parts(name.parts)}")
         self._catalog.invalidate([name], [(name.catalog, name.database)])
         return True
 
@@ -136,10 +136,6 @@ def is_at(location: str | None, url: str) -> bool:
         return location is not None and parse_place(location) == parse_place(url)
     except ValueError:
         return False
-
-
-def _quote(name: TableName) -> str:
-    return f"`{name.catalog}`.`{name.database}`.`{name.table}`"
 
 
 def leaves(type_: str) -> int:

@@ -244,14 +244,14 @@ async def answers(*asked: Awaitable[Any]) -> Sequence[Any]:
 
 
 def _first(own: frozenset[Place], taken: Iterable[Taken]) -> Taken | None:
-    return next(_overlapping(own, taken), None)
+    return next(_find_overlaps(own, taken), None)
 
 
 def _every(own: frozenset[Place], taken: Iterable[Taken]) -> list[TableName]:
-    return [one.table.fold() for one in _overlapping(own, taken) if one.table is not None]
+    return [one.table.fold() for one in _find_overlaps(own, taken) if one.table is not None]
 
 
-def _overlapping(own: frozenset[Place], taken: Iterable[Taken]) -> Iterator[Taken]:
+def _find_overlaps(own: frozenset[Place], taken: Iterable[Taken]) -> Iterator[Taken]:
     """Yield what shares files with places. Raises LocationNotReported."""
     for one in taken:
         try:

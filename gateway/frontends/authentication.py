@@ -7,14 +7,15 @@ import contextlib
 import ssl
 import time
 import traceback
-from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import UTC, datetime
 from functools import partial
 
 import structlog
 
 from gateway.errors import AuthenticationFailed
+from gateway.frontends.certificate_logins import NOT_IN_TIME, is_in_time
 from gateway.frontends.guessing import FailedLogins, FailureCounter
 from gateway.frontends.identities import Identities
 from gateway.frontends.login_chain import (
@@ -28,6 +29,7 @@ from gateway.frontends.login_chain import (
 from gateway.frontends.login_cookies import LoginCookies
 from gateway.frontends.login_mechanisms import NO_DIRECTORY, check_cookie
 from gateway.frontends.tokens import digest, endpoint_of, looks_like_token, token_id
+from gateway.model.bounded import BoundedDict
 from gateway.model.credentials import (
     Bearer,
     ClientCertificate,
@@ -78,6 +80,7 @@ class Authenticator:
         identities: Identities | None = None,
         tracer: Tracer | None = None,
         clock: Callable[[], float] = time.monotonic,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         """`identities` hears of who logs in without being in the user file."""
         self._tracer = tracer
@@ -88,7 +91,8 @@ class Authenticator:
         self._recorder = recorder
         self._metrics = metrics
         self._clock = clock
-        self._recorded: OrderedDict[tuple[str, str, str, str], float] = OrderedDict()
+        self._now = now
+        self._recorded: BoundedDict[tuple[str, str, str, str], float] = BoundedDict(MAX_REMEMBERED)
 
     @property
     def takes_kerberos(self) -> bool:
@@ -96,10 +100,14 @@ class Authenticator:
         return "KERBEROS" in self._chain.kinds
 
     def with_certificate(self, shown: ShownBeside, der: bytes | None) -> Credentials | None:
-        """Return what a client shows, with its certificate where certificates say who somebody is."""
-        if der is None or "CERTIFICATE" not in self._chain.kinds or isinstance(shown, UnreadableLogin):
+        """Return what a client shows, with its certificate where certificates say who somebody is; elsewhere
+        it has to be in time, as with the handshake."""
+        if der is None or isinstance(shown, UnreadableLogin):
             return shown
-        return ClientCertificate(der, shown)
+        if "CERTIFICATE" in self._chain.kinds:
+            return ClientCertificate(der, shown)
+        # RULE (certificate-in-time-of-anybody)
+        return shown if is_in_time(der, self._now()) else UnreadableLogin(NOT_IN_TIME, "CERTIFICATE")
 
     async def login(self, shown: Credentials, client: Client) -> Principal:
         """Check what a client shows. Raises AuthenticationFailed; either way an audit event is written."""
@@ -131,13 +139,21 @@ class Authenticator:
         shown, must_be = self._chain.narrow(shown)
         kind = self._chain.kind_of(shown)
         address = self._guesses.of(client.address)
+        is_guess = fault is None and kind == "PLAIN" and isinstance(shown, Password)
+        failed: list[FailureCounter] = []
         try:
             if fault is not None:
-                address.refuse_blocked()
-                address.count_failure()
-                outcome = LoginOutcome(diagnosis=fault, reason=fault)
+                outcome = LoginOutcome(diagnosis=fault, reason=fault, counts=True)
             else:
                 outcome = await self._check(shown, address, client)
+            if outcome.counts:
+                # Nothing is waited for since the lock was left, so the next guess comes after this.
+                address.refuse_blocked()
+                failed = [address]
+                if is_guess and isinstance(shown, Password):
+                    failed.append(self._guesses.of_user(shown.user))
+                for one in failed:
+                    one.count_failure()
         except AuthenticationFailed as blocked:
             outcome = LoginOutcome(diagnosis="blocked", reason=blocked.message)
             if address.block_recorded:
@@ -169,7 +185,14 @@ class Authenticator:
         if principal is not None and not record_success:
             return outcome, kind
         named = _name(shown.user) if isinstance(shown, Password | UnreadableLogin) else outcome.user
-        await self._record(named, client, kind, principal, outcome.reason)
+        sent = None
+        try:
+            await self._record(named, client, kind, principal, outcome.reason)
+        finally:  # who is gone before the record is written has guessed all the same
+            if failed:
+                sent = self._guesses.count_elsewhere(failed, is_guess=is_guess)  # RULE (failures-shared)
+        if sent is not None and is_guess:
+            await sent.wait()  # the next guess, at whichever gateway, comes after this
         return outcome, kind
 
     async def record_bad_certificate(self, protocol: str, address: str, reason: str) -> None:
@@ -194,9 +217,6 @@ class Authenticator:
                     await self._record(principal.user, client, kind, principal)
                     self._metrics.logins.labels("accepted").inc()
                     self._recorded[key] = self._clock()
-                    self._recorded.move_to_end(key)
-                    while len(self._recorded) > MAX_REMEMBERED:
-                        self._recorded.popitem(last=False)
             return self._require_known(outcome, kind)
         return principal
 
@@ -235,15 +255,6 @@ class Authenticator:
             where = "".join(traceback.format_tb(fault.__traceback__))
             _log.error("login_broke", fault=type(fault).__name__, where=where)
             outcome = LoginOutcome(diagnosis="broke", reason=BROKE, counts=True)
-        if outcome.counts:
-            # Nothing is waited for since the lock was left, so the next guess comes after this.
-            address.refuse_blocked()
-            counters = [address]
-            if self._chain.kind_of(shown) == "PLAIN" and isinstance(shown, Password):
-                counters.append(self._guesses.of_user(shown.user))
-            for one in counters:
-                one.count_failure()
-            await self._guesses.tell_others(counters)
         return outcome
 
     async def _ask(

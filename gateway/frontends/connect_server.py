@@ -12,9 +12,8 @@ import hashlib
 import os
 import ssl as ssl_module
 import time
-from collections import OrderedDict
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Iterator
-from contextlib import aclosing, contextmanager
+from contextlib import aclosing, contextmanager, suppress
 from dataclasses import astuple, dataclass, replace
 from typing import Any, Protocol, cast
 
@@ -30,6 +29,7 @@ from gateway.frontends.judged_tls import JudgedTls
 from gateway.frontends.login_chain import WRONG
 from gateway.frontends.relaying import Relay, RelayedConnection
 from gateway.frontends.tokens import token_id
+from gateway.model.bounded import BoundedDict
 from gateway.model.credentials import (
     Bearer,
     Credentials,
@@ -121,7 +121,7 @@ class ConnectServer:
         self._authenticator = authenticator
         self._clock = clock
         self._secret = os.urandom(32)
-        self._refused: OrderedDict[bytes, tuple[float, str]] = OrderedDict()
+        self._refused: BoundedDict[bytes, tuple[float, str]] = BoundedDict(MAX_REFUSED)
         self._requests = Requests(
             room=self.limits.requests_bytes,
             largest=self.limits.message_bytes,
@@ -162,7 +162,7 @@ class ConnectServer:
                 ("grpc.http2.min_ping_interval_without_data_ms", round(limits.ping_interval_s * 1000)),
             ],
         )
-        self._relaying = relay = Relay(self._connection_limiter)
+        self._relaying = relay = Relay(self._connection_limiter, self._record_bad_certificate)
         try:
             server.add_insecure_port(f"unix:{relay.path}")
         except RuntimeError:
@@ -278,6 +278,13 @@ class ConnectServer:
             raise AuthenticationFailed(f"no token in the request; {HOW}")
         return shown
 
+    async def _record_bad_certificate(self, address: str, fault: str) -> None:
+        """Record one that TLS has found; calls on its connection are the same attempt."""
+        with suppress(AuthenticationFailed):
+            await self._login(
+                UnreadableLogin(fault, "CERTIFICATE"), Client(protocol="connect", address=address)
+            )
+
     async def _login(self, shown: Credentials, client: Client) -> Principal:
         # INVARIANT (identity): the principal comes from here, whatever a message says about its user.
         attempt = self._attempt(shown, client)
@@ -291,8 +298,6 @@ class ConnectServer:
             if isinstance(shown, UnreadableLogin) and shown.kind == "UNKNOWN":
                 refused = AuthenticationFailed(f"{refused.message}; {HOW}")
             self._refused[attempt] = (self._clock(), refused.message)
-            while len(self._refused) > MAX_REFUSED:
-                self._refused.popitem(last=False)
             raise refused from None
 
     def _attempt(self, shown: Credentials, client: Client) -> bytes:

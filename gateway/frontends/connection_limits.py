@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any, cast
 import structlog
 
 from gateway.frontends.proxy_protocol import NotProxied, read_source
+from gateway.model.credentials import NO_CERTIFICATE
 from gateway.model.networks import Network, is_within
 from gateway.session.ports import MakeProtocol
 
@@ -407,13 +408,13 @@ class ConnectionLimiter:
         place.due(max(0.0, place.since + self.limits.login_s - loop.time()))
         place.task = loop.create_task(self._hand_over(place, sock))
 
-        def ended(_: object) -> None:
+        def close_unstarted(_: object) -> None:
             if place.sock is not None:  # it was cancelled before its first step
                 place.sock.close()
                 place.sock = None
                 place.leave()
 
-        place.task.add_done_callback(ended)
+        place.task.add_done_callback(close_unstarted)
 
     async def _hand_over(self, place: Stranger, sock: socket.socket) -> None:
         make = self._make
@@ -434,11 +435,10 @@ class ConnectionLimiter:
             handed_over = True
         except NotProxied:
             self._refuse("proxy header")
-        except ssl_module.SSLCertVerificationError as fault:
-            if self._record_bad_certificate is not None:  # RULE (bad-certificate-recorded)
-                await self._record_bad_certificate(place.address, f"the certificate: {fault.verify_message}")
-        except (OSError, TimeoutError):
-            pass  # ssl's errors are OSErrors: it did not shake hands
+        except (OSError, TimeoutError) as fault:  # ssl's errors are OSErrors: it did not shake hands
+            why = describe_bad_certificate(fault)
+            if why and self._record_bad_certificate is not None:  # RULE (bad-certificate-recorded)
+                await self._record_bad_certificate(place.address, why)
         finally:
             place.sock = place.task = None
             if not handed_over:
@@ -498,6 +498,14 @@ class ConnectionLimiter:
             self._reported_at[why] = now
             count = self._unreported.pop(why)
             _log.warning("connections_refused", listener=self._listener, reason=why, count=count)
+
+
+def describe_bad_certificate(fault: Exception) -> str:
+    """Return what TLS has against a client's certificate, or that there is none; empty for another fault."""
+    if isinstance(fault, ssl_module.SSLCertVerificationError):
+        return f"the certificate: {fault.verify_message}"
+    has_none = getattr(fault, "reason", None) == "PEER_DID_NOT_RETURN_A_CERTIFICATE"
+    return NO_CERTIFICATE if has_none else ""
 
 
 def address_of(peer: Any) -> str:

@@ -7,14 +7,17 @@ import asyncio
 import ipaddress
 import time
 import unicodedata
-from collections import OrderedDict
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from gateway.errors import AuthenticationFailed
+from gateway.model.bounded import BoundedDict
 
 MAX_COUNTERS = 10_000
+MAX_UNSENT = 1000
+"""Addresses and users whose failures wait to be counted by all gateways; those of guesses always do."""
 KNOWN_FOR_S = 86_400.0
 """For how long an address that a user has logged in from is one of his: others cannot lock him out there."""
 IPV6_PREFIX = 64
@@ -56,8 +59,8 @@ class SharedFailures(Protocol):
         """Return what is counted of these; nothing of those without a failure."""
         ...
 
-    async def count(self, keys: Sequence[str], limits: LoginLimits) -> Mapping[str, SharedCount]:
-        """Count a failure of each."""
+    async def count(self, failures: Mapping[str, int], limits: LoginLimits) -> Mapping[str, SharedCount]:
+        """Count so many failures of each key."""
         ...
 
     async def clear(self, keys: Sequence[str]) -> None:
@@ -118,6 +121,14 @@ class FailureCounter:
         self.failures = self.blocks = 0
 
 
+@dataclass(slots=True)
+class FailureBatch:
+    """Failures that all gateways count by one question."""
+
+    failures: Counter[str] = field(default_factory=Counter)
+    sent: asyncio.Event = field(default_factory=asyncio.Event)
+
+
 class FailedLogins:
     """Addresses from where logins failed, and users whose logins did."""
 
@@ -132,9 +143,11 @@ class FailedLogins:
         """May be replaced at any time."""
         self.shared = shared
         self._clock = clock
-        self._counters: OrderedDict[str, FailureCounter] = OrderedDict()
-        self._places: OrderedDict[tuple[str, str], float] = OrderedDict()
+        self._counters: BoundedDict[str, FailureCounter] = BoundedDict(MAX_COUNTERS)
+        self._places: BoundedDict[tuple[str, str], float] = BoundedDict(MAX_COUNTERS)
         """Users with addresses where they have logged in by a password."""
+        self._unsent = FailureBatch()
+        self._sending: asyncio.Task[None] | None = None
 
     def of(self, address: str) -> FailureCounter:
         """Return what is known of an address."""
@@ -155,9 +168,6 @@ class FailedLogins:
         """Remember where a user has logged in."""
         key = (user, network_of(address))
         self._places[key] = self._clock()
-        self._places.move_to_end(key)
-        while len(self._places) > MAX_COUNTERS:
-            self._places.popitem(last=False)
 
     async def ask_others(self, counters: Sequence[FailureCounter]) -> bool:
         """Take up what other gateways have counted; whether they have counted anything."""
@@ -167,10 +177,37 @@ class FailedLogins:
         self._take(counters, found)
         return bool(found)
 
-    async def tell_others(self, counters: Sequence[FailureCounter]) -> None:
-        """Count a failure where all gateways do; it is counted here already."""
-        if self.shared is not None:
-            self._take(counters, await self.shared.count([one.key for one in counters], self.limits))
+    def count_elsewhere(self, counters: Sequence[FailureCounter], *, is_guess: bool) -> asyncio.Event:
+        """Have a failure counted by all gateways that is counted here already; return what is set when it is.
+
+        One question at a time counts all that have come meanwhile. Of a flood that is slower to count than to
+        come, some count here alone; not guesses, of which each connection waits for its own.
+        """
+        batch = self._unsent
+        if self.shared is None:
+            batch.sent.set()
+            return batch.sent
+        for one in counters:
+            # RULE (failures-unsent-bound)
+            if is_guess or one.key in batch.failures or len(batch.failures) < MAX_UNSENT:
+                batch.failures[one.key] += 1
+        if self._sending is None or self._sending.done():
+            self._sending = asyncio.get_running_loop().create_task(self._send(self.shared))
+        return batch.sent
+
+    def close(self) -> None:
+        """Send no more."""
+        if self._sending is not None:
+            self._sending.cancel()
+
+    async def _send(self, shared: SharedFailures) -> None:
+        while (batch := self._unsent).failures:
+            self._unsent = FailureBatch()
+            try:
+                found = await shared.count(batch.failures, self.limits)
+            finally:
+                batch.sent.set()
+            self._take([one for key in found if (one := self._counters.get(key)) is not None], found)
 
     async def clear_others(self, counters: Sequence[FailureCounter]) -> None:
         """Forget there what was counted."""
@@ -187,10 +224,9 @@ class FailedLogins:
         if found is None:
             found = FailureCounter(key, self.limits, self._clock, since=self._clock())
             self._counters[key] = found
+        else:
+            self._counters.move_to_end(key)
         found.limits = self.limits
-        self._counters.move_to_end(key)
-        while len(self._counters) > MAX_COUNTERS:
-            self._counters.popitem(last=False)
         return found
 
 

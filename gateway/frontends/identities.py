@@ -6,11 +6,11 @@ The access of a view's definer, and of a policy's author, is asked for with what
 from __future__ import annotations
 
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from gateway.frontends.login_chain import LoginSource
+from gateway.model.bounded import BoundedDict
 from gateway.model.principal import Principal
 
 MAX_IDENTITIES = 100_000
@@ -40,7 +40,7 @@ class Identities:
         self._remember_s = remember_s
         self._clock = clock
         self._seen: dict[str, tuple[Principal, float]] = {}
-        self._confirmed: OrderedDict[str, ConfirmedIdentity] = OrderedDict()
+        self._confirmed: BoundedDict[str, ConfirmedIdentity] = BoundedDict(MAX_IDENTITIES)
         """By identity: the same name may be of several, as of an issuer's user and of the directory's."""
         self._known: Mapping[str, Principal] = {}
         self._made_of: Mapping[str, Principal] | None = None
@@ -54,9 +54,6 @@ class Identities:
         while len(self._seen) > MAX_IDENTITIES:
             del self._seen[next(iter(self._seen))]
         self._confirmed[principal.identity] = ConfirmedIdentity(principal, source, self._clock())
-        self._confirmed.move_to_end(principal.identity)
-        while len(self._confirmed) > MAX_IDENTITIES:
-            self._confirmed.popitem(last=False)
         if before is None or before[0] != principal:
             self._made_of = None
 

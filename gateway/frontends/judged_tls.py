@@ -18,8 +18,9 @@ from cryptography.hazmat.bindings.openssl.binding import Binding
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 from OpenSSL import SSL, crypto
 
+from gateway.model.credentials import NO_CERTIFICATE
+
 ALPN = b"h2"
-NO_CERTIFICATE = "the client has shown no certificate, which this listener requires"
 MAX_RECORD_BYTES = 16 * 1024
 MAX_OUT_BYTES = 64 * 1024
 MAX_INTERMEDIATES = 8

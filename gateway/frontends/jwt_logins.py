@@ -100,6 +100,11 @@ class JwtLogins:
             return None
         return f"logins by tokens of {self.rules.issuer} are not possible: {self._fault}"
 
+    async def load_keys(self) -> int:
+        """Get the issuer's keys; return how many there are. Raises IssuerUnavailable."""
+        await self._refresh(needed=True)
+        return sum(map(len, self._keys.values()))
+
     async def check(self, token: str) -> Principal:
         """Return who a token says somebody is. Raises TokenRefused, IssuerUnavailable."""
         if len(token) > MAX_TOKEN_CHARS:

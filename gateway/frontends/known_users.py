@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections import OrderedDict
 from collections.abc import Callable
 
 from gateway.frontends.ldap_rules import (
@@ -16,6 +15,7 @@ from gateway.frontends.ldap_rules import (
 from gateway.frontends.login_chain import MAX_REMEMBERED, LoginOutcome
 from gateway.frontends.login_mechanisms import NO_DIRECTORY
 from gateway.frontends.users import Users
+from gateway.model.bounded import BoundedDict
 from gateway.model.principal import Principal
 
 UNLISTED = "the user is neither in the user file nor in the directory"
@@ -38,7 +38,7 @@ class KnownUsers:
         self.directory = directory
         self._grace_s = grace_s
         self._clock = clock
-        self._found: OrderedDict[str, tuple[Principal, float]] = OrderedDict()
+        self._found: BoundedDict[str, tuple[Principal, float]] = BoundedDict(MAX_REMEMBERED)
         """What the directory said a moment ago: clients of HTTP log in with every call."""
 
     async def find(self, user: str, *, unlisted: bool = False) -> LoginOutcome:
@@ -55,7 +55,7 @@ class KnownUsers:
                     return LoginOutcome(diagnosis=told, principal=principal, is_remembered=is_old)
                 unlisted = False
             except LdapUnavailable as fault:
-                if (known := self._known(user, self._grace_s)) is not None:
+                if (known := self._find_recent(user, self._grace_s)) is not None:
                     told = "accepts the login, as before"
                     return LoginOutcome(diagnosis=told, principal=known, is_remembered=True, is_away=True)
                 told = f"not available: {fault}"
@@ -73,7 +73,7 @@ class KnownUsers:
 
     async def _ask(self, directory: LdapDirectory, user: str) -> tuple[Principal, bool]:
         """Return who a user is, and whether that was asked before."""
-        if (known := self._known(user, directory.rules.remember_s)) is not None:
+        if (known := self._find_recent(user, directory.rules.remember_s)) is not None:
             return known, True
         try:
             principal = await directory.find(user)
@@ -81,12 +81,9 @@ class KnownUsers:
             self._found.pop(user, None)
             raise
         self._found[user] = (principal, self._clock())
-        self._found.move_to_end(user)
-        while len(self._found) > MAX_REMEMBERED:
-            self._found.popitem(last=False)
         return principal, False
 
-    def _known(self, user: str, within_s: float) -> Principal | None:
+    def _find_recent(self, user: str, within_s: float) -> Principal | None:
         """Return what the directory said of a user within that time."""
         known, at = self._found.get(user, (None, float("-inf")))
         return known if self._clock() - at < within_s else None

@@ -11,13 +11,13 @@ import hashlib
 import hmac
 import os
 import time
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple, Protocol, assert_never
 
 from gateway.frontends.tokens import looks_like_token
 from gateway.frontends.users import Users
+from gateway.model.bounded import BoundedDict
 from gateway.model.credentials import (
     Bearer,
     ClientCertificate,
@@ -137,8 +137,8 @@ class RememberedLogins:
         self._grace_s = grace_s
         # The key in memory does not help anybody to guess: it is one of this process.
         self._secret = os.urandom(32)
-        self._known: OrderedDict[bytes, tuple[LoginOutcome, float]] = OrderedDict()
-        self._users: OrderedDict[bytes, float] = OrderedDict()
+        self._known: BoundedDict[bytes, tuple[LoginOutcome, float]] = BoundedDict(MAX_REMEMBERED)
+        self._users: BoundedDict[bytes, float] = BoundedDict(MAX_REMEMBERED)
         """Who has logged in by some password, and when."""
 
     def find(
@@ -162,12 +162,6 @@ class RememberedLogins:
         now, user = self._clock(), self._key(mechanism, shown.user)
         key = self._key(mechanism, shown.user, shown.password)
         self._known[key], self._users[user] = (outcome, now), now
-        self._known.move_to_end(key)
-        self._users.move_to_end(user)
-        while len(self._known) > MAX_REMEMBERED:
-            self._known.popitem(last=False)
-        while len(self._users) > MAX_REMEMBERED:
-            self._users.popitem(last=False)
 
     def _key(self, mechanism: LoginMechanism, user: str, *password: str) -> bytes:
         parts = (mechanism.description, mechanism.stamp(user), user, *password)

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 from gateway.frontends.authentication import peer_certificate
-from gateway.frontends.connection_limits import ConnectionLimiter
+from gateway.frontends.connection_limits import ConnectionLimiter, RecordBadCertificate
 from gateway.session.ports import Visitor
 
 MAX_BUFFERED = 256 * 1024
@@ -43,8 +43,10 @@ class RelayedConnection(NamedTuple):
 class Relay:
     """Takes connections from a door to a socket that only this process knows."""
 
-    def __init__(self, door: ConnectionLimiter) -> None:
+    def __init__(self, door: ConnectionLimiter, record_bad_certificate: RecordBadCertificate) -> None:
+        """`record_bad_certificate` hears of one before gRPC answers its client's calls, which it refuses."""
         self._connection_limiter = door
+        self.record_bad_certificate = record_bad_certificate
         made = tempfile.mkdtemp(prefix="sluice-")
         if len(made) > LONGEST_DIRECTORY:
             shutil.rmtree(made)
@@ -181,9 +183,13 @@ class _Outside(_Side):
         return RelayedConnection(self._place, peer_certificate(transport), fault)
 
     async def _connect(self, transport: asyncio.Transport) -> None:
-        inside = _Inside(self._relay, self, self._place)
+        inside, relayed = _Inside(self._relay, self, self._place), self._describe(transport)
+        if relayed.fault is not None:  # RULE (bad-certificate-recorded-at-once)
+            await self._relay.record_bad_certificate(self._place.address, relayed.fault)
+            if self.transport is None:  # gone meanwhile
+                return
         try:
-            await self._relay.connect(self._name, self._describe(transport), inside)
+            await self._relay.connect(self._name, relayed, inside)
         except OSError:
             transport.abort()
             return

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -13,6 +12,7 @@ from typing import Any
 from gateway.errors import AuthenticationFailed, InvalidHandle, InvalidRequest, SluiceError
 from gateway.frontends.impersonation import NOT_ALLOWED, Impersonation
 from gateway.frontends.tokens import PURPOSE, confine
+from gateway.model.bounded import BoundedDict
 from gateway.model.principal import Principal
 from gateway.model.statement import Client
 from gateway.model.tracing import Tracer, traced_request, traceparent_in
@@ -98,7 +98,7 @@ class ThriftService:
         """`keywords` are all words of Spark's grammar. `impersonation`: without it nobody acts as another.
         `tracer`: without it no call is traced."""
         self._tracer = tracer
-        self._traceparents: OrderedDict[str, str] = OrderedDict()
+        self._traceparents: BoundedDict[str, str] = BoundedDict(MAX_TRACED)
         """Of operations that are traced, by their ids: what is fetched of one belongs to its trace."""
         self._impersonation = impersonation
         self._sessions = sessions
@@ -132,8 +132,6 @@ class ThriftService:
             reply = await self._answer_call(method, request, seqid, caller)
             if span is not None and (opened := getattr(reply, "operationHandle", None)) is not None:
                 self._traceparents[opened.operationId.guid.hex()] = span.traceparent
-                while len(self._traceparents) > MAX_TRACED:
-                    self._traceparents.popitem(last=False)
             return reply
 
     def _find_traceparent(self, request: Struct) -> str:

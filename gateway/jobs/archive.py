@@ -273,7 +273,7 @@ class _Archive:
             found += sums_of(batch)
             lost += count_lost(batch, erasures)
 
-        def told(rows: int) -> None:
+        def report_rows(rows: int) -> None:
             self._work.progress(f"{day.day}: {rows:,} events read so far")
 
         directory = self._table.make_landing(day.name)
@@ -289,7 +289,7 @@ class _Archive:
                     (),
                     directory,
                     each=each,
-                    told=told,
+                    told=report_rows,
                 )
                 events, links = await links_in_database(connection, relation)
         finally:
@@ -389,7 +389,7 @@ def _build_eraser(erasures: Erasures) -> Callable[[Iterator[Any]], Iterator[Any]
     """Return what takes the erased texts out of events, in Python workers."""
     names = list(STORED)
 
-    def erased(batches: Iterator[Any]) -> Iterator[Any]:
+    def erase_texts(batches: Iterator[Any]) -> Iterator[Any]:
         import pyarrow
 
         for batch in batches:
@@ -397,7 +397,7 @@ def _build_eraser(erasures: Erasures) -> Callable[[Iterator[Any]], Iterator[Any]
             columns = {name: [row[name] for row in rows] for name in names}
             yield pyarrow.RecordBatch.from_pydict(columns, schema=arrow_schema(names))
 
-    return erased
+    return erase_texts
 
 
 def _chains(frame: Any) -> list[Any]:

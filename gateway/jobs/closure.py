@@ -194,7 +194,7 @@ class _Closure:
         work, depth = self._work, self._options.depth
         made, keep = _Made(), build_frame_writer(spark, landing)
 
-        def said(what: str) -> Callable[[int, int], None]:
+        def report_step(what: str) -> Callable[[int, int], None]:
             return lambda round_, rows: work.progress(f"{what}, step {round_}: {rows:,} new or shorter")
 
         edges = spark.read.schema(frames.EDGES).parquet(str(landing / "edges"))
@@ -207,7 +207,7 @@ class _Closure:
             keep,
             # The edges themselves are the first step.
             depth=depth - 1,
-            said=said("what feeds what"),
+            said=report_step("what feeds what"),
             name="feeds",
         )
         made.pairs = self._write(spark, SOURCE_TABLE, frames.join_sources(reach, near, columns))
@@ -232,7 +232,7 @@ class _Closure:
             frames.along_values(flowing, told, rejected),
             keep,
             depth=depth,
-            said=said("where tags go"),
+            said=report_step("where tags go"),
             name="tags",
         )
         named = keep("named", frames.join_tags(spread, tagged, rejected, columns))

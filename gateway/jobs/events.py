@@ -210,14 +210,14 @@ def _as_texts(schema: Any) -> str:
     """Return the list of a SELECT that writes columns as `batch_of` reads them."""
     from pyarrow import types
 
-    def written(field: Any) -> str:
+    def write_column(field: Any) -> str:
         if types.is_list(field.type):
             return f'to_json("{field.name}")'
         if types.is_timestamp(field.type):
             return select_time(f'"{field.name}"')
         return f"encode(\"{field.name}\", 'hex')" if types.is_binary(field.type) else f'"{field.name}"'
 
-    return ", ".join(written(field) for field in schema)
+    return ", ".join(write_column(field) for field in schema)
 
 
 def batch_of(rows: bytes, schema: Any) -> Any:

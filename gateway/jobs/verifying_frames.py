@@ -66,11 +66,11 @@ def parts(events: Any, sealed: Mapping[str, frozenset[int]], places: int) -> Any
 
 
 def _build_linker(places: int) -> _Batches:
-    def linking(batches: Iterator[Any]) -> Iterator[Any]:
+    def link(batches: Iterator[Any]) -> Iterator[Any]:
         for batch in batches:
             yield build_links(batch, places)
 
-    return linking
+    return link
 
 
 def build_links(batch: Any, places: int) -> Any:

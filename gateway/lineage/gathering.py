@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
+from gateway.model.bounded import BoundedDict
 from gateway.model.catalog import LookUp, TableName, ViewBody, levels
 from gateway.model.lineage import StatementLineage
 from gateway.model.reading import NotParsed, NotRead, Reading, RelationRole, UnnamedColumn
@@ -52,7 +52,7 @@ class Gatherer:
     """Names of catalogs, lower case."""
     listed: Callable[[], Iterable[str]] = tuple
     """More of them, that come and go; those that went as well, for what was recorded before."""
-    _views: OrderedDict[ViewBody, LineageText | None] = field(default_factory=OrderedDict)
+    _views: BoundedDict[ViewBody, LineageText | None] = field(default_factory=lambda: BoundedDict(VIEWS_KEPT))
 
     @property
     def known_catalogs(self) -> frozenset[str]:
@@ -191,8 +191,6 @@ class Gatherer:
         if isinstance(found, NotRead) or (isinstance(reading, Reading) and reading.tree_json is None):
             return found  # what is large is not kept
         self._views[view] = found
-        if len(self._views) > VIEWS_KEPT:
-            self._views.popitem(last=False)
         return found
 
 

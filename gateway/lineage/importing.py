@@ -264,13 +264,13 @@ class Importer:
     async def _at_once(self, work: Iterable[Coroutine[Any, Any, None]]) -> None:
         limit = asyncio.Semaphore(2 * self._workers.processes)
 
-        async def limited(one: Coroutine[Any, Any, None]) -> None:
+        async def run_within_limit(one: Coroutine[Any, Any, None]) -> None:
             async with limit:
                 await one
 
         async with asyncio.TaskGroup() as group:
             for one in work:
-                group.create_task(limited(one))
+                group.create_task(run_within_limit(one))
 
     async def _statement(self, statement: _Statement, session: _Session) -> None:
         self.report.statements += 1

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, NamedTuple
 
+from gateway.database.telling import tell_policies_changed
 from gateway.database.texts import storable
 from gateway.errors import Faults
 from gateway.lineage.evidence import absorb_drift
@@ -31,8 +32,7 @@ MAX_NAME_BYTES = 2_000
 MAX_STEPS = 50
 """Maximum number of steps stored of a path; of a longer one, the last steps."""
 _TOO_LONG = f"names of more than {MAX_NAME_BYTES:,} bytes are skipped"
-_LOOKING = 0x746167
-"""Key of the advisory lock: one gateway looks at a time."""
+_LOOKING = 0x746167  # key of the advisory lock: one gateway looks at a time
 _LOOK_AGAIN = "1 hour"
 """After which it is looked again whatever is the same: tags have periods in which they hold."""
 
@@ -434,24 +434,25 @@ async def proposals(
     tag: str | None = None,
     name: str = "",
     gone: bool = False,
+    after: int = 0,
     limit: int = 1000,
 ) -> list[Proposal]:
-    """Return proposals in the order in which they came.
+    """Return proposals in the order in which they came, from behind the number `after` on.
 
-    `name` is a column or table, dotted and from its end; `gone`: only those whose origin is gone.
-    """
+    `name` is a column or table, dotted and from its end; `gone`: only those whose origin is gone."""
     rows = await connection.fetch(
         "SELECT * FROM sluice.tag_proposal WHERE state = ANY($1::text[]) AND ($2::text IS NULL OR tag = $2)"
         " AND ($3 = '' OR right('.' || concat_ws('.', catalog, database, table_name), length($3)) = $3"
         "   OR right('.' || concat_ws('.', catalog, database, table_name, column_name), length($3)) = $3)"
         " AND (NOT $4 OR (origins = '[]' AND evidence = '[]')) AND ($5::bigint[] IS NULL OR id = ANY($5))"
-        " ORDER BY id LIMIT $6",
+        " AND id > $7 ORDER BY id LIMIT $6",
         list(states),
         tag,
         "." + name.lower().replace("`", "") if name else "",
         gone,
         ids,
         limit,
+        after,
     )
     return [_as_proposal(row) for row in rows]
 
@@ -514,10 +515,9 @@ async def decide(
         )
         await absorb_drift(connection, wanted)
         accepted = any(known.state == ACCEPTED or state == ACCEPTED for known in new)
-        await connection.execute(
-            "UPDATE sluice.tag_state SET decisions = decisions + 1, accepted = accepted + $1",
-            1 if accepted else 0,
-        )
+        counted = "UPDATE sluice.tag_state SET decisions = decisions + 1, accepted = accepted + $1"
+        await connection.execute(counted, int(accepted))
+        await tell_policies_changed(connection)
         return await proposals(connection, ids=wanted, limit=len(wanted))
 
 

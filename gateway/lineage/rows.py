@@ -143,7 +143,7 @@ def _rows_of(seen: SeenStatement, lineage: StatementLineage) -> GraphRows:
     # By identity first: hashing vertices costs more than all the rest, and a lineage names few datasets.
     names_by_id: dict[int, str] = {}
 
-    def named(dataset: Dataset) -> str:
+    def find_name(dataset: Dataset) -> str:
         name = names_by_id.get(id(dataset))
         if name is None:
             name = names.get(dataset)
@@ -153,16 +153,16 @@ def _rows_of(seen: SeenStatement, lineage: StatementLineage) -> GraphRows:
         return name
 
     def column(vertex: ColumnVertex) -> Ends:
-        return named(vertex.dataset), _shorten_name(vertex.column)
+        return find_name(vertex.dataset), _shorten_name(vertex.column)
 
     for dataset in (*lineage.inputs, *lineage.targets, *lineage.views):
-        named(dataset)
+        find_name(dataset)
     columns = {column(vertex) for vertex in lineage.columns}
     edges: dict[_Key, Words] = {}
     if lineage.table_level:
         for read in lineage.inputs:
             for written in lineage.targets:
-                ends = (named(read), ANY_COLUMN), (named(written), ANY_COLUMN)
+                ends = (find_name(read), ANY_COLUMN), (find_name(written), ANY_COLUMN)
                 edges[*ends, TABLE_LEVEL, False] = Words()
     all_columns = _columns_by_dataset(lineage.columns)
     borne_on: dict[int, list[Ends]] = {}

@@ -6,6 +6,7 @@ import enum
 import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Protocol
 
 from gateway.model.metalakes import NONE_LISTED, ListedCatalogs
 from gateway.model.restrictions import TableRestrictions
@@ -232,6 +233,14 @@ def is_cached_by_sessions(table: Table) -> bool:
     return (table.provider or "").lower() in KEPT_BY_SESSIONS
 
 
+class FileNames(Protocol):
+    """Names of tables that stand for files; `model.files.FileSource`."""
+
+    def table(self, path: tuple[str, ...]) -> TableName:
+        """Return the table of a path. Raises ValueError, in words, for a path that can have none."""
+        ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class CatalogSnapshot:
     """Tables known at one instant. A name in `missing` was looked up and does not exist.
@@ -245,9 +254,8 @@ class CatalogSnapshot:
     """Catalog names (lower case) that the first part of a name may mean."""
     tables: Mapping[TableName, Table] = field(default_factory=dict)
     missing: frozenset[TableName] = frozenset()
-    sources: Mapping[str, Callable[[tuple[str, ...]], TableName]] = field(default_factory=dict)
-    """First parts of names (lower case) that mean files, with what makes a table's name of a path; it raises
-    ValueError, in words, for a path that can have none."""
+    sources: Mapping[str, FileNames] = field(default_factory=dict)
+    """First parts of names (lower case) that mean files."""
     file_databases: frozenset[str] = frozenset()
     """Databases (lower case) of Spark's session catalog that hold tables made of files, and no others."""
     listed: ListedCatalogs = NONE_LISTED

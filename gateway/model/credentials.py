@@ -11,6 +11,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, Literal, Protocol
 
+NO_CERTIFICATE = "the client has shown no certificate, which this listener requires"
+
 
 @dataclass(frozen=True, slots=True)
 class Password:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import overload
+
+from gateway.model.bounded import BoundedDict
 
 HIDDEN = "***"
 """Stands for a secret of the settings."""
@@ -24,17 +25,13 @@ class RevealedSecrets:
     those that were told last."""
 
     def __init__(self, most: int = 10_000) -> None:
-        self._values: OrderedDict[str, None] = OrderedDict()
-        self._most = most
+        self._values: BoundedDict[str, None] = BoundedDict(most)
 
     def add(self, values: Iterable[str]) -> None:
         """Remember what Spark is told now."""
         for value in values:
             if value:
                 self._values[value] = None
-                self._values.move_to_end(value)
-        while len(self._values) > self._most:
-            self._values.popitem(last=False)
 
     def __iter__(self) -> Iterator[str]:
         return iter(tuple(self._values))

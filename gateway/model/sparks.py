@@ -77,10 +77,12 @@ class Routing:
         all_ = list(sparks)
         # A rule that leads where its user may not go leads nowhere.
         # RULE (backend-allowed)
-        found = [one for one in self._meant(all_, asked, principal, catalog) if one.may_be_used_by(principal)]
+        found = [
+            one for one in self._find_meant(all_, asked, principal, catalog) if one.may_be_used_by(principal)
+        ]
         return found or None
 
-    def _meant(
+    def _find_meant(
         self, sparks: Sequence[SparkFacts], asked: str, principal: Principal, catalog: str
     ) -> list[SparkFacts]:
         if asked:

@@ -304,13 +304,15 @@ def misread_text(
         guesses = collect_guesses(names, first | within, evaluation)
         return may_be_hidden(min(any_of(guesses))) if guesses else None
 
-    def guessed() -> Usage | Silent:
+    def analyse_guessed() -> Usage | Silent:
         scanned = list_scanned_tables(prepared, evaluation, guesses=guesses)
         if scanned is None:
             return Silent("a table does not exist")
         return analyse(prepared.text, prepared.reading, scanned)
 
-    return deny_changed_meaning(usage, guessed, min(any_of(guesses)) if PIPE in prepared.text else None)
+    return deny_changed_meaning(
+        usage, analyse_guessed, min(any_of(guesses)) if PIPE in prepared.text else None
+    )
 
 
 def words_within_lambdas(prepared: Prepared) -> frozenset[str] | Silent:

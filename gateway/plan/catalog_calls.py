@@ -98,7 +98,7 @@ def _database(call: _Listing | _OfDatabase, scope: PlanScope) -> tuple[str, str,
 def _build_list_handler(answer: AnswerFilter) -> _Handler:
     """List what lies in a database, filtered to what may be seen."""
 
-    def required(call: _Listing, scope: PlanScope) -> PlanRequired:
+    def require(call: _Listing, scope: PlanScope) -> PlanRequired:
         catalog, database, names = _database(call, scope)
         resource = Resource.database(catalog, database)
         shown = () if database.lower() == "default" else (_visible(resource),)
@@ -109,7 +109,7 @@ def _build_list_handler(answer: AnswerFilter) -> _Handler:
             details=Privilege(resource, "show") if answer is AnswerFilter.CONNECT_FUNCTIONS else None,
         )
 
-    return required
+    return require
 
 
 def _list_databases(call: pb.ListDatabases, scope: PlanScope) -> PlanRequired:
@@ -130,7 +130,7 @@ def _list_catalogs(call: pb.ListCatalogs, scope: PlanScope) -> PlanRequired:
 def _build_description_handler(answer: AnswerFilter) -> _Handler:
     """Show one table or its columns, as DESCRIBE does."""
 
-    def required(call: pb.GetTable | pb.ListColumns, scope: PlanScope) -> PlanRequired:
+    def require(call: pb.GetTable | pb.ListColumns, scope: PlanScope) -> PlanRequired:
         name, pins = _resolve_table_name(call, scope)
         if isinstance(name, TempViewName):
             return PlanRequired(names=pins)
@@ -140,7 +140,7 @@ def _build_description_handler(answer: AnswerFilter) -> _Handler:
             names=pins,
         )
 
-    return required
+    return require
 
 
 def _get_database(call: pb.GetDatabase, scope: PlanScope) -> PlanRequired:
@@ -241,7 +241,7 @@ def _on_table(
     `raw` and `read` are those of Required.
     """
 
-    def required(call: Message, scope: PlanScope) -> PlanRequired:
+    def require(call: Message, scope: PlanScope) -> PlanRequired:
         text: str = getattr(call, field)
         found = scope.table(text) if temporary else scope.target(text)
         pins = _pins(call, field, quote_name(found))
@@ -260,7 +260,7 @@ def _on_table(
             names=pins,
         )
 
-    return required
+    return require
 
 
 def _is_cached(call: pb.IsCached, scope: PlanScope) -> PlanRequired:

@@ -221,11 +221,11 @@ class PlanLineageWalk:
     def replace_where(self, condition: pb.Expression, table: TableName, rows: RelationRows) -> RelationRows:
         """Return rows that are written in the place of those of a table for which a condition holds."""
 
-        def followed() -> RelationRows:
+        def trace() -> RelationRows:
             on = self.lowering.expressions.lower(condition)
             return trace_replace_where(self.domain, self._place_target(table), (on,), rows, NameScope())
 
-        return self.follow(followed)
+        return self.follow(trace)
 
     def _place_target(self, table: TableName) -> NamedScan:
         scan = self.place_read((), lambda: self.extraction.sources.table(table))

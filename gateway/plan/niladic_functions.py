@@ -17,11 +17,11 @@ from gateway.wire.connect import Message
 def find_meanings(message: Message, words: WordMeanings) -> IsIdentity:
     """Return what words mean in a message."""
 
-    def meaning(name: str) -> bool | None:
+    def find_meaning(name: str) -> bool | None:
         found = words.meanings.get((id(message), name), set())
         return next(iter(found)) if len(found) == 1 else None
 
-    return meaning
+    return find_meaning
 
 
 def functions_among(

@@ -89,16 +89,16 @@ def _without_roles(policies: PolicySet) -> PolicySet:
         names |= more
     told = tuple(fault for role in at_fault for fault in role.broken)
 
-    def fitted(found: Sequence[Policy]) -> tuple[Policy, ...]:
+    def drop_invalid_roles(found: Sequence[Policy]) -> tuple[Policy, ...]:
         return tuple(_drop_invalid_roles(policy, now, told) for policy in found)
 
     services = {
         name: replace(
             service,
-            policies=fitted(service.policies),
+            policies=drop_invalid_roles(service.policies),
             tags=None
             if service.tags is None
-            else replace(service.tags, policies=fitted(service.tags.policies)),
+            else replace(service.tags, policies=drop_invalid_roles(service.tags.policies)),
         )
         for name, service in policies.services.items()
     }
@@ -185,7 +185,7 @@ def _without_shares(service: Service, roles: _InvalidRoles, told: tuple[str, ...
         named = roles.among(name for item in policy.items for name in item.roles)
         return bool(named) or _asks_for_roles(policy)
 
-    def kept(found: tuple[Policy, ...]) -> tuple[Policy, ...]:
+    def keep_certain(found: tuple[Policy, ...]) -> tuple[Policy, ...]:
         return tuple(policy for policy in found if not rests(policy))
 
     shares = tuple(
@@ -195,8 +195,8 @@ def _without_shares(service: Service, roles: _InvalidRoles, told: tuple[str, ...
     made = replace(
         sharing,
         shares=tuple(replace(s, resources=()) if s.id in asking else s for s in sharing.shares),
-        datasets=tuple(replace(one, policies=kept(one.policies)) for one in sharing.datasets),
-        projects=tuple(replace(one, policies=kept(one.policies)) for one in sharing.projects),
+        datasets=tuple(replace(one, policies=keep_certain(one.policies)) for one in sharing.datasets),
+        projects=tuple(replace(one, policies=keep_certain(one.policies)) for one in sharing.projects),
     )
     holders = any(rests(p) for one in (*sharing.datasets, *sharing.projects) for p in one.policies)
     closed = close_shares(sharing.shares if holders else shares, told, service.name)

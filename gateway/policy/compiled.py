@@ -175,16 +175,16 @@ class CompiledPolicy:
         excepting = access and definition.deny_enabled  # RULE (deny-switched-off)
         conditions = {c.name: c for c in definition.conditions}
 
-        def compiled(items: Sequence[PolicyItem]) -> tuple[CompiledItem, ...]:
+        def compile_items(items: Sequence[PolicyItem]) -> tuple[CompiledItem, ...]:
             # RULE (item-conditions)
             return tuple([CompiledItem(i, bits, _tests(i.conditions, conditions)) for i in items])
 
-        self._allow = compiled(policy.allow) if access else ()
-        self._deny = compiled(policy.deny) if excepting else ()  # RULE (deny-items)
+        self._allow = compile_items(policy.allow) if access else ()
+        self._deny = compile_items(policy.deny) if excepting else ()  # RULE (deny-items)
         # RULE (allow-exceptions)
-        self._allow_exceptions = compiled(policy.allow_exceptions) if excepting else ()
+        self._allow_exceptions = compile_items(policy.allow_exceptions) if excepting else ()
         # RULE (deny-exceptions)
-        self._deny_exceptions = compiled(policy.deny_exceptions) if excepting else ()
+        self._deny_exceptions = compile_items(policy.deny_exceptions) if excepting else ()
         # RULE (deny-all-else)
         self._else_bits = bits.all | bits.admin if access and policy.deny_all_else else 0
         masked: tuple[PolicyItem, ...] = ()
@@ -192,7 +192,7 @@ class CompiledPolicy:
             masked = policy.masks
         elif policy.type is PolicyType.ROW_FILTER:
             masked = policy.filters
-        self.obligations = compiled(masked)
+        self.obligations = compile_items(masked)
         """Items of a mask or row-filter policy; the first that speaks of the subject settles it."""
         # RULE (policy-schedules)
         self._applies = compile_schedules(policy.schedules) if policy.schedules else None

@@ -259,14 +259,19 @@ class PolicyEngine:
         self._views.keep(key, (columns, view), context, view.context_dependencies)
         return view
 
-    def explain(self, request: AccessRequest) -> Explanation:
-        """Say what every policy of the service had to say; looks at each of them, so it takes its time."""
+    def subject_of(self, principal: Principal) -> Subject:
+        """Return a principal with all groups, roles and attributes, as policies see it."""
+        return self._subject(principal, None)
+
+    def explain(self, request: AccessRequest, *, asked_only: bool = False) -> Explanation:
+        """Say what every policy of the service had to say; looks at each of them, so it takes its time. With
+        `asked_only` those that speak of the resource alone, which takes no longer than deciding."""
         question = self._build_question(request)
         decision = self.decide(request)
         if isinstance(question, str):
             return Explanation(decision=decision, mask=None, row_filter=None, considered=())
         if question.service.bits.means_any(request.access):
-            told = self.explain(replace(request, access=ANY_ACCESS))
+            told = self.explain(replace(request, access=ANY_ACCESS), asked_only=asked_only)
             return replace(told, decision=decision)
         mask = found_rows = None
         if question.levels[-1:] == (COLUMN,):
@@ -281,7 +286,7 @@ class PolicyEngine:
             decision=decision,
             mask=mask,
             row_filter=found_rows,
-            considered=consider(question, decision, masked, filtered, zones),
+            considered=consider(question, decision, masked, filtered, zones, asked_only=asked_only),
             roles=question.subject.roles,
             tags=tuple([hit.tag for hit in question.hits()]),
         )
@@ -472,10 +477,10 @@ class PolicyEngine:
                 return CombinedDecision(DENIED_ABOVE, said=by), denied
         ignore_below = request.ignore_descendant_deny
 
-        def settled(said: Sequence[PolicyEffect]) -> CombinedDecision:
+        def combine(said: Sequence[PolicyEffect]) -> CombinedDecision:
             return any_of(said, wanted[0]) if len(wanted) == 1 else all_of(said, wanted)
 
-        answer = self._in_zones(question, settled, any_access=any_access, ignore_below=ignore_below)
+        answer = self._in_zones(question, combine, any_access=any_access, ignore_below=ignore_below)
         if answer.allowed and question.on_path and not any_access:
             for single in question.single():
                 if other_zone_below(single, answer.zone):

@@ -77,11 +77,11 @@ def diff(
         looked_at += len(found)
         before = comparison.asked
 
-        def told(state: Comparison, before: int = before) -> None:
+        def report(state: Comparison, before: int = before) -> None:
             progress(replace(state, asked=before + state.asked))
 
         compared = compare(
-            engine_for(old), engine_for(new), questions_of(pair, found, asked_people, context), told
+            engine_for(old), engine_for(new), questions_of(pair, found, asked_people, context), report
         )
         comparison.asked += compared.asked
         groups += group_changes(compared.changes, (access.name for access in pair.definition.access_types))
@@ -189,7 +189,7 @@ class _Replayed:
         path = str(entry.get("resource") or "")
         columns = _texts(entry.get("columns")) if level == _ACCESS_COLUMN else ()
         for policies in (self._new, self._old):
-            for definition in (service.definition for service in policies.services.values()):
+            for definition in _list_definitions(policies, path.split("/")[0]):
                 way = hierarchy_to(level, definition.resources)
                 if way is None:
                     continue
@@ -253,6 +253,15 @@ class _Replayed:
             if service is not None:
                 return service.definition
         return None
+
+
+def _list_definitions(policies: PolicySet, first: str) -> Iterator[ServiceDef]:
+    """Yield the definitions in which a recorded resource may be written; first that of the service that
+    speaks for the catalog it begins with, since several may have as many levels."""
+    speaking = policies.services.get(service_of_catalog(first, policies))
+    if speaking is not None:
+        yield speaking.definition
+    yield from (service.definition for service in policies.services.values())
 
 
 def _speaks_for(policies: PolicySet, resource: Resource) -> str | None:

@@ -40,18 +40,22 @@ def consider(
     masked: ObligationItem | None,
     filtered: ObligationItem | None,
     zones: Sequence[str],
+    *,
+    asked_only: bool = False,
 ) -> tuple[Considered, ...]:
-    """Return what every policy had to say: first those that were asked, in order, then all others."""
+    """Return what every policy had to say: first those that were asked, in order, then, but for
+    `asked_only`, all others."""
     service = question.service
+    asked_by_type = {type_: list(_list_asked(question, type_, zones)) for type_ in PolicyType}
     outcomes = {
-        PolicyType.ACCESS: _outcome_of(question, decision),
-        PolicyType.MASK: _obligation(question, masked, "mask"),
-        PolicyType.ROW_FILTER: _obligation(question, filtered, "filter"),
+        PolicyType.ACCESS: _outcome_of(decision, asked_by_type[PolicyType.ACCESS]),
+        PolicyType.MASK: _obligation(masked, "mask", asked_by_type[PolicyType.MASK]),
+        PolicyType.ROW_FILTER: _obligation(filtered, "filter", asked_by_type[PolicyType.ROW_FILTER]),
     }
     told: list[Considered] = []
     asked: set[tuple[CompiledPolicy, str]] = set()
     for type_, outcome in outcomes.items():
-        for policy, asking in _list_asked(question, type_, zones):
+        for policy, asking in asked_by_type[type_]:
             tag = asking.hit.tag.type if isinstance(asking, TagQuestion) else ""
             if (policy, tag) in asked:
                 continue
@@ -66,6 +70,8 @@ def consider(
             else:
                 why = _explain_overruled(policy, asking, question, outcome, type_)
             told.append(_build_considered(policy.policy, why, tag=tag, settled=settled))
+    if asked_only:
+        return (*told, *_list_shared(question, outcomes))
     heard = {policy for policy, _ in asked}
     rest = []
     for policy_index, on_tags in ((service.tag_policy_index, True), (service.policy_index, False)):
@@ -130,24 +136,25 @@ def find_policies_about(
         yield policy.policy, asking.hit.tag.type if isinstance(asking, TagQuestion) else ""
 
 
-def _outcome_of(question: ResourceQuestion, decision: Decision) -> _Outcome:
+_Asked = Sequence[tuple[CompiledPolicy, ResourceQuestion | TagQuestion]]
+
+
+def _outcome_of(decision: Decision, asked: _Asked) -> _Outcome:
     if decision.policy.id < 0 and not decision.policy.name:
         return _Outcome(None, "", "", 0, denied=False)
-    priority = _priority(question, decision.policy, tag=bool(decision.tag))
+    priority = _priority(decision.policy, asked)
     return _Outcome(decision.policy, decision.item, decision.tag, priority, denied=not decision.allowed)
 
 
-def _obligation(question: ResourceQuestion, found: ObligationItem | None, kind: str) -> _Outcome:
+def _obligation(found: ObligationItem | None, kind: str, asked: _Asked) -> _Outcome:
     if found is None:
         return _Outcome(None, "", "", 0, denied=False)
-    priority = _priority(question, found.policy, tag=bool(found.tag))
+    priority = _priority(found.policy, asked)
     return _Outcome(found.policy, f"{kind}[{found.index}]", found.tag, priority, denied=False)
 
 
-def _priority(question: ResourceQuestion, ref: PolicyRef, *, tag: bool) -> int:
-    policy_index = question.service.tag_policy_index if tag else question.service.policy_index
-    found = policy_index.compiled.values() if policy_index is not None else ()
-    return max((policy.priority for policy, _ in found if policy.ref == ref), default=0)
+def _priority(ref: PolicyRef, asked: _Asked) -> int:
+    return max((policy.priority for policy, _ in asked if policy.ref == ref), default=0)
 
 
 def _explain_settled(outcome: _Outcome, type_: PolicyType) -> str:

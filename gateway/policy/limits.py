@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import re
 import weakref
-from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from gateway.model.bounded import BoundedDict
 from gateway.model.catalog import TableName
 from gateway.model.limits import MEASURES, AppliedLimit, LevelNames, Limit, strictest
 from gateway.model.policy import PolicySet
@@ -37,7 +37,9 @@ class LimitIndex:
         self._roles = RoleGraph(policies.roles)
         self._users = policies.users
         self._patterns = {id(one): _compile(one) for one in self._limits}
-        self._known: OrderedDict[tuple[Principal, str, str], tuple[AppliedLimit, ...]] = OrderedDict()
+        self._known: BoundedDict[tuple[Principal, str, str], tuple[AppliedLimit, ...]] = BoundedDict(
+            MAX_KNOWN
+        )
 
     def find(
         self, principal: Principal, real: str = "", backend: str = DEFAULT_BACKEND
@@ -50,8 +52,6 @@ class LimitIndex:
         known = self._known.get(key)
         if known is None:
             known = self._known[key] = tuple(self._look_up(*key))
-            while len(self._known) > MAX_KNOWN:
-                self._known.popitem(last=False)
         return known
 
     def _look_up(self, principal: Principal, real: str, backend: str) -> Iterable[AppliedLimit]:

@@ -177,17 +177,17 @@ def _fit_policy(policy: Policy, definition: ServiceDef) -> Policy:
     it is denied, so is everything."""
     known = frozenset(access.name for access in definition.access_types)
 
-    def allowing(item: PolicyItem) -> PolicyItem:
+    def narrow_allow(item: PolicyItem) -> PolicyItem:
         named = {definition.access_aliases.get(access, access) for access in item.accesses - {"all"}}
         every = known if "all" in item.accesses else frozenset()
         return replace(item, accesses=frozenset(named & known) | every)
 
-    def denying(item: PolicyItem) -> PolicyItem:
+    def widen_deny(item: PolicyItem) -> PolicyItem:
         named = {definition.access_aliases.get(access, access) for access in item.accesses}
         return replace(item, accesses=frozenset(named) if named <= known - {"all"} else known)
 
-    allow = tuple(item for item in map(allowing, policy.allow) if item.accesses)
-    return replace(policy, allow=allow, deny=tuple(map(denying, policy.deny)))
+    allow = tuple(item for item in map(narrow_allow, policy.allow) if item.accesses)
+    return replace(policy, allow=allow, deny=tuple(map(widen_deny, policy.deny)))
 
 
 def build_closing_part(sources: Iterable[FileSource]) -> Part:

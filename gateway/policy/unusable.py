@@ -118,7 +118,9 @@ def with_closed(policies: PolicySet, unusable: Collection[Policy]) -> PolicySet:
     if not ids:
         return policies
 
-    def closed(service: Service, found: tuple[Policy, ...], definition: ServiceDef) -> tuple[Policy, ...]:
+    def close_policies(
+        service: Service, found: tuple[Policy, ...], definition: ServiceDef
+    ) -> tuple[Policy, ...]:
         # Policies on tags have the access types of the service that they are for.
         accesses = frozenset(access.name for access in service.definition.access_types) - {"all"}
         made: list[Policy] = []
@@ -144,11 +146,11 @@ def with_closed(policies: PolicySet, unusable: Collection[Policy]) -> PolicySet:
     for name, service in policies.services.items():
         tags = service.tags
         if tags is not None:
-            tags = replace(tags, policies=closed(service, tags.policies, tags.definition))
+            tags = replace(tags, policies=close_policies(service, tags.policies, tags.definition))
         sharing = service.sharing
         if sharing is not None and any(id(one) in ids for one in sharing.obligations()):
             sharing = _build_shared(sharing, ids, service.definition)
-        own = closed(service, service.policies, service.definition)
+        own = close_policies(service, service.policies, service.definition)
         services[name] = replace(service, policies=own, tags=tags, sharing=sharing)
     return replace(policies, services=services)
 
@@ -259,7 +261,7 @@ def _build_hiding(policy: Policy, service: Service) -> Policy:
 
 
 def _build_shared(sharing: Sharing, ids: Collection[int], definition: ServiceDef) -> Sharing:
-    def hidden(policy: Policy) -> Policy:
+    def hide(policy: Policy) -> Policy:
         return build_hiding_policy(policy, definition) if id(policy) in ids else policy
 
     return replace(
@@ -270,8 +272,8 @@ def _build_shared(sharing: Sharing, ids: Collection[int], definition: ServiceDef
                 resources=tuple(
                     replace(
                         one,
-                        masks=tuple(map(hidden, one.masks)),
-                        rows=None if one.rows is None else hidden(one.rows),
+                        masks=tuple(map(hide, one.masks)),
+                        rows=None if one.rows is None else hide(one.rows),
                     )
                     for one in share.resources
                 ),

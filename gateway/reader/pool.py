@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections import OrderedDict, deque
+from collections import deque
 from collections.abc import Callable, Collection, Coroutine, Hashable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +13,7 @@ from typing import Any, Self, TypeVar
 import structlog
 
 from gateway.errors import BackendUnavailable
+from gateway.model.bounded import BoundedDict
 from gateway.model.closing import Closing
 from gateway.model.reading import (
     NotRead,
@@ -104,7 +105,7 @@ class ReaderPool(Closing):
         self._keepers: list[asyncio.Task[None]] = []
         self._ready = asyncio.Event()
         self._hello: Hello | None = None
-        self._kept: OrderedDict[Hashable, _Kept] = OrderedDict()
+        self._kept: BoundedDict[Hashable, _Kept] = BoundedDict(KEPT_ANSWERS)
         self._questions: dict[Hashable, _Question] = {}
         self._turns: deque[asyncio.Future[None]] = deque()
 
@@ -317,8 +318,6 @@ class ReaderPool(Closing):
         if chars > KEPT_CHARS:
             return
         self._kept[key] = answer
-        while len(self._kept) > KEPT_ANSWERS:
-            self._kept.popitem(last=False)
 
     async def _once(self, key: Hashable, ask: Callable[[], Coroutine[Any, Any, Answer]]) -> Answer:
         """Ask, or wait for the answer to the same question; it is given up when nobody wants it any more."""

@@ -1,8 +1,8 @@
 """What users have and use, counted by the limits that packs set: sessions, statements, rows, bytes, time.
 
-Nothing that is relayed is decoded for it. What is at once, and rates of a minute, each gateway counts by
-itself; budgets of an hour or a day all gateways of a PostgreSQL count together. While that is away, each goes
-by what it knows and has counted itself: limits keep costs down and guard no data
+Nothing that is relayed is decoded for it. Rates of a minute each gateway counts by itself; what is at once,
+and budgets of an hour or a day, all gateways of a PostgreSQL count together. While that is away, each goes by
+what it knows and has counted itself: limits keep costs down and guard no data
 ([0043](../../docs/adr/0043-limits.md)).
 """
 
@@ -11,14 +11,14 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections import Counter, OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import NamedTuple
 
 from gateway.errors import LimitExceeded
+from gateway.model.bounded import BoundedDict
 from gateway.model.catalog import TableName
 from gateway.model.limits import (
     MEASURES,
@@ -34,6 +34,7 @@ from gateway.model.sparks import DEFAULT_BACKEND
 from gateway.model.statement import Client, ScanRecord
 from gateway.session.metrics import Metrics
 from gateway.session.ports import LimitSource, SharedUse, UseKey
+from gateway.session.shares import LOOK_S, ShareKey, Shares
 from gateway.session.slots import RunningBound, RunningCounts
 
 MAX_ACCOUNTS = 100_000
@@ -204,11 +205,14 @@ class Budgets:
         metrics: Metrics | None = None,
         *,
         shared: SharedUse | None = None,
+        shares: Shares | None = None,
         clock: Callable[[], float] = time.monotonic,
         wall: Callable[[], float] = time.time,
     ) -> None:
         self.shared = shared
-        self.running = RunningCounts()
+        self._shares = shares or Shares()
+        self._opening = asyncio.Lock()
+        self.running = RunningCounts(self._shares)
         self._policies = policies
         self._find_source = source
         self._metrics = metrics or Metrics()
@@ -216,9 +220,8 @@ class Budgets:
         # INVARIANT (no clock that jumps): the wall's is read once, and PostgreSQL's is the one that counts.
         self._offset = wall() - clock()
         self._has_synced = False
-        self._sessions: Counter[Account] = Counter()
-        self._buckets: OrderedDict[tuple[str, str, str], _TokenBucket] = OrderedDict()
-        self._periods: OrderedDict[tuple[str, str, str], _Period] = OrderedDict()
+        self._buckets: BoundedDict[tuple[str, str, str], _TokenBucket] = BoundedDict(MAX_ACCOUNTS)
+        self._periods: BoundedDict[tuple[str, str, str], _Period] = BoundedDict(MAX_ACCOUNTS)
 
     # -- sessions ----------------------------------------------------------------------------------------
 
@@ -227,19 +230,42 @@ class Budgets:
         applied = self._find(principal, client, backend)
         for one in applied:
             most = one.limit.bounds.get("sessions")
-            if most is not None and self._sessions[one.account] >= most:
+            if most is not None and not self._shares.has_room(_of_sessions(one.account), most):
                 raise self._refuse(_Excess(one.limit, MEASURES["sessions"], most))
         self._take_tokens(applied, "sessions_per_minute")
-        accounts = tuple(one.account for one in applied if "sessions" in one.limit.bounds)
-        self._sessions.update(accounts)
+        bounded = [one for one in applied if "sessions" in one.limit.bounds]
+        for one in bounded:
+            self._shares.add(_of_sessions(one.account), one.limit.bounds["sessions"])
+        accounts = tuple(one.account for one in bounded)
         return Seat(principal.user, accounts)
 
     def close_session(self, seat: Seat) -> None:
         """Count a session no more."""
         for account in seat.accounts:
-            self._sessions[account] -= 1
-            if not self._sessions[account]:
-                del self._sessions[account]
+            self._shares.take_out(_of_sessions(account))
+
+    @asynccontextmanager
+    async def opening(self, principal: Principal, client: Client, backend: str) -> AsyncIterator[None]:
+        """Have a session opened within, of what the sessions at other gateways leave."""
+        wanted = {
+            _of_sessions(one.account): one.limit.bounds["sessions"]
+            for one in self._find(principal, client, backend)
+            if "sessions" in one.limit.bounds
+        }
+        if not wanted or not self._shares.are_counted_together:
+            yield
+            return
+        # One after the other: what was asked for is nobody else's.
+        async with self._opening:
+            await self._shares.ask(wanted)
+            yield
+
+    async def keep_shares(self) -> None:
+        """Ask for shares of limits for who waits, and give back those that nobody uses, until cancelled."""
+        while True:
+            await asyncio.sleep(LOOK_S)
+            if await self._shares.look():
+                self.running.serve()
 
     # -- statements --------------------------------------------------------------------------------------
 
@@ -424,8 +450,6 @@ class Budgets:
             bucket = self._buckets.get(account := (*one.account, key))
             if bucket is None:
                 bucket = self._buckets[account] = _TokenBucket(most, now)
-                while len(self._buckets) > MAX_ACCOUNTS:
-                    self._buckets.popitem(last=False)
             self._buckets.move_to_end(account)
             buckets.append(bucket)
             wait_s = bucket.wait_s(most, measure.period_s, now)
@@ -441,8 +465,6 @@ class Budgets:
         period = self._periods.get(key)
         if period is None:
             period = self._periods[key] = _Period(start)
-            while len(self._periods) > MAX_ACCOUNTS:
-                self._periods.popitem(last=False)
         self._periods.move_to_end(key)
         period.count_time()
         period.enter(start)
@@ -495,6 +517,10 @@ class Budgets:
         soon = left_s if left_s is not None and left_s <= LONGEST_RETRY_S and not end else None
         passes = measure.kind is not MeasureKind.STATEMENT
         return LimitExceeded(text, limit=limit.name, retry_s=soon, passes=passes)
+
+
+def _of_sessions(account: Account) -> ShareKey:
+    return ShareKey(*account, "sessions")
 
 
 def _list_periods(limit: Limit) -> list[Measure]:

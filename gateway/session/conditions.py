@@ -210,7 +210,7 @@ def sentence(
         return None
     values = given if given is not None else _find_parameters(known.text, message)
 
-    def told(found: re.Match[str]) -> str:
+    def show_parameter(found: re.Match[str]) -> str:
         value = values.get(found[1])
         return (
             value
@@ -218,7 +218,7 @@ def sentence(
             else STARS
         )
 
-    return " ".join(_PARAMETER.sub(told, known.text).split())
+    return " ".join(_PARAMETER.sub(show_parameter, known.text).split())
 
 
 def may_show_parameter(

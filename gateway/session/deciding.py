@@ -25,8 +25,7 @@ from gateway.session.endpoint import (
 from gateway.session.failures import StatementRefused, build_overtaken_error
 from gateway.session.freshness import Freshness, RunsStatements
 from gateway.session.identifiers import new_event_id
-from gateway.session.lock_requests import LockRequest
-from gateway.session.locks import NO_LOCKS, HeldLocks
+from gateway.session.locks import NO_LOCKS, HeldLocks, LockRequest
 from gateway.session.session import NameResolution
 from gateway.session.view_rules import build_refusal
 
@@ -196,9 +195,8 @@ class Deciding(Generic[S, E]):
         forbids it."""
         with traced("judge") as span:
             verdict = await self._freshness.judge_with_fresh_tables(session, statement, client)
-            verdict = self._verdicts.without_streams(  # RULE (stream-of-walked-files)
-                verdict, session.collect_dependencies
-            )
+            if isinstance(verdict, Cleared):  # RULE (stream-of-walked-files)
+                verdict = self._verdicts.without_streams(verdict, session.collect_dependencies(verdict))
             verdict = await self._endpoint.restrict(session, verdict, client)
             if span is not None:
                 span.note(verdict=verdict.code if isinstance(verdict, Refused) else "cleared")

@@ -11,11 +11,11 @@ from gateway.model.statement import SessionContext
 from gateway.model.tracing import Tracer
 from gateway.session.budgets import Budgets
 from gateway.session.identifiers import tag_of
-from gateway.session.lifecycle import Lifecycle
 from gateway.session.locks import CatalogLocks
 from gateway.session.ports import AskOwner, CurrentIdentity, Ledger, LoginIdentity
 from gateway.session.recorder import MakeLineageInput, Recorder, no_lineage
 from gateway.session.session_counts import SessionCounts
+from gateway.session.states import Lifecycle
 from gateway.session.verdicts import VerdictInputs, Verdicts
 
 FIRST_CONTEXT = SessionContext()

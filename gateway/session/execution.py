@@ -126,6 +126,8 @@ class Execution:
         try:
             session.require_open()
             await self._ask_settings(session)
+            if session.slot is None:
+                await self._waiting.ask(session)
             statement = self.build_own_statement(session, text)
             asked = AskedStatement(statement=statement, client=session.client, earlier=waited)
             decided = await self._deciding.decide(session, asked)

@@ -22,9 +22,11 @@ from gateway.model.statement import (
     Statement,
     Verdict,
 )
+from gateway.session.endpoint import EndpointOperation
 from gateway.session.failures import StatementFailed, StatementRefused
-from gateway.session.judged import JudgedStatement
+from gateway.session.judged import JudgedStatement, build_judged
 from gateway.session.session import CachedRelation, NameResolution, TempView
+from gateway.session.verdicts import Verdicts
 from gateway.session.view_rules import (
     as_made,
     explain_ended_view,
@@ -270,3 +272,42 @@ def _purpose(statement: Statement) -> str:
     if statement.text:
         return "drop a session variable whose value policies have changed"
     return "refresh what the statement reads" if statement.refreshes else "record the definer of a view"
+
+
+class OpenResults:
+    """Ends results that would be others by the policies of now.
+
+    A result ends when policies have changed since it was judged, and its statement, or one that a temporary
+    view or cached relation in it came from, judged again with what names meant then, is refused or would be
+    handed to Spark otherwise. The answer of a metadata call, and one
+    that the gateway filtered row by row, ends with every change of policies. It is found out when rows are
+    asked for, once for each change.
+    """
+
+    def __init__(self, verdicts: Verdicts, *, end: bool) -> None:
+        """`end`: whether any result ends so; otherwise each can be read to its end."""
+        self._verdicts = verdicts
+        self.end = end
+
+    async def require(self, result: EndpointOperation, client: Client, *, filtered: bool = False) -> None:
+        """Raise StatementFailed when the result has ended. `filtered`: the gateway filtered its rows."""
+        version = self._verdicts.policies_version
+        session = result.session
+        if not self.end or (result.policies_version == version and session.renewed is None):
+            return
+        cleared, basis = result.cleared, result.basis
+        if cleared is None or basis is None or filtered:
+            raise explain_ended(result.statement_id)
+        made_of = (build_judged(cleared), *basis)
+        if not await gives_the_same(made_of, session.principal_now, self._verdicts, client):
+            raise explain_ended(result.statement_id)
+        result.policies_version = version
+
+
+def explain_ended(statement_id: str) -> StatementFailed:
+    """Return what the client of a result is told that has ended."""
+    message = (
+        "[SLUICE_POLICIES_CHANGED] policies have changed since this result was computed, and it would "
+        "differ now; run the statement again"
+    )
+    return StatementFailed(message, "40001", 0, statement_id)

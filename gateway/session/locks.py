@@ -19,17 +19,151 @@ for it (`other_gateways.py`).
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
 
 import structlog
 
+from gateway.model.catalog import TableName, namespaces_of
 from gateway.model.changed_names import NOBODY
+from gateway.model.decision import Decision
+from gateway.model.statement import CatalogChanged, Cleared
 from gateway.session.limits import SessionLimits
-from gateway.session.lock_requests import LockKey, LockRequest
 from gateway.session.ports import Catalog, NameTurn, OtherGateways
-from gateway.session.watches import Followed
 
 _log = structlog.get_logger(__name__)
+
+_REWRITING = ("delete", "update")
+"""What it takes to replace or delete files of a table."""
+
+LockKey = tuple[str, ...]
+"""A database by catalog and name, or a table by these and its own; folded."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LockRequest:
+    """The names that a statement needs to keep their meaning, and those whose meaning it changes."""
+
+    shared: frozenset[LockKey] = frozenset()
+    """Tables, and the databases of all tables here with the namespaces that these lie in: who drops one drops
+    its tables."""
+    exclusive: frozenset[LockKey] = frozenset()
+    changes: tuple[CatalogChanged, ...] = ()
+    rewritten: tuple[TableName, ...] = ()
+    """Tables of which it may replace or delete files: who knows these files reads what is not there."""
+    read_only: bool = False
+
+    @classmethod
+    def of(cls, cleared: Cleared, names: Iterable[TableName]) -> LockRequest:
+        """Return what a statement locks that was judged by `names`."""
+        changes = tuple(effect for effect in cleared.effects if isinstance(effect, CatalogChanged))
+        changing = [effect for effect in changes if effect.meaning != "stays"]
+        tables = {_key(name) for effect in changing for name in effect.tables}
+        databases = {(c.lower(), d.lower()) for effect in changing for c, d in effect.databases}
+        read = {_key(name) for name in names}
+        # Who drops a namespace may drop those in it.
+        inside = (*(key[:2] for key in tables | read), *databases)
+        within: set[LockKey] = {(c, above) for c, database in inside for above in namespaces_of(database)}
+        exclusive = frozenset[LockKey](tables | databases)
+        return cls(
+            shared=frozenset(read | within) - exclusive,
+            exclusive=exclusive,
+            changes=changes,
+            rewritten=() if cleared.read_only else tuple(_rewrite(cleared.decisions)),
+            read_only=cleared.read_only and not changes,
+        )
+
+    def covers(self, other: LockRequest) -> bool:
+        """Whether who holds this may do what would ask for the other."""
+        return (
+            other.exclusive <= self.exclusive
+            and other.shared <= self.shared | self.exclusive
+            and (other.read_only or not self.read_only)
+        )
+
+    @classmethod
+    def read(cls, told: Mapping[str, Any]) -> LockRequest:
+        """Return what is held here for a change that another gateway tells of. Raises KeyError, TypeError or
+        ValueError."""
+        exclusive = frozenset(tuple(str(part) for part in key) for key in told["exclusive"])
+        return cls(exclusive=exclusive, changes=read_changes(told))
+
+    def write_names(self, metastore: str) -> dict[str, Any]:
+        """Write what others need to know of a change before it is made."""
+        return {
+            "metastore": metastore,
+            "exclusive": sorted(list(key) for key in self.exclusive),
+            "shared": sorted(list(key) for key in self.shared),
+            "changes": self.write_changes(),
+        }
+
+    def write_changes(self) -> list[dict[str, Any]]:
+        """Write what is changed."""
+        written = [
+            {
+                "tables": [_parts(name) for name in change.tables],
+                "databases": [list(database) for database in change.databases],
+                "stays": change.meaning == "stays",
+            }
+            for change in self.changes
+        ]
+        if self.rewritten:
+            tables = [_parts(name) for name in self.rewritten]
+            written.append({"tables": tables, "databases": [], "stays": True})
+        return written
+
+
+def read_changes(told: Mapping[str, Any]) -> tuple[CatalogChanged, ...]:
+    """Read what another gateway changes. Raises KeyError, TypeError or ValueError."""
+    return tuple(
+        CatalogChanged(
+            tables=tuple(TableName(*parts) for parts in one["tables"]),
+            databases=tuple((catalog, database) for catalog, database in one["databases"]),
+            meaning="stays" if one["stays"] else "changes",
+        )
+        for one in told["changes"]
+    )
+
+
+def _rewrite(decisions: Iterable[Decision]) -> Iterator[TableName]:
+    for request in (decision.request for decision in decisions):
+        if request.access in _REWRITING and request.resource.kind == "table":
+            parts = [value for _, value in request.resource.elements]
+            yield TableName(*parts)
+
+
+def _key(name: TableName) -> LockKey:
+    return name.catalog.lower(), name.database.lower(), name.table.lower()
+
+
+def _parts(name: TableName) -> list[str]:
+    return [name.catalog, name.database, name.table]
+
+
+class Followed:
+    """What a statement holds until its end. Nothing rests on a client that polls: whoever waits for it has
+    the end found out."""
+
+    __slots__ = ("_wanted", "_watch", "over")
+
+    def __init__(self) -> None:
+        self.over = False
+        self._wanted = False
+        self._watch: Callable[[], None] | None = None
+
+    def follow(self, watch: Callable[[], None]) -> None:
+        """Say what begins to find out how the statement ends; it is called once, when somebody waits."""
+        self._watch = watch
+        if self._wanted and not self.over:
+            watch()
+
+    def ask_for_its_end(self) -> None:
+        """Have its end found out: somebody waits for it."""
+        if not self._wanted:
+            self._wanted = True
+            if self._watch is not None:
+                self._watch()
 
 
 class HeldLocks(Followed):

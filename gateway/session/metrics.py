@@ -79,6 +79,12 @@ class Metrics:
             ["listener", "reason"],
             registry=registry,
         )
+        self.access_requests = Counter(
+            "sluice_access_requests",
+            "Steps of requests for access and break-glass, such as `granted`",
+            ["step", "kind"],
+            registry=registry,
+        )
         self.policy_version = Gauge(
             "sluice_policy_version", "Version of the policies in force", registry=registry
         )

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from gateway.session.lock_requests import LockRequest, read_changes
-from gateway.session.locks import NO_LOCKS, CatalogLocks, HeldLocks
+from gateway.session.locks import NO_LOCKS, CatalogLocks, HeldLocks, LockRequest, read_changes
 
 
 class NamesForOthers:

@@ -28,10 +28,12 @@ from gateway.model.context import NO_CONTEXT, AccessContext
 from gateway.model.decision import Decision
 from gateway.model.files import NotPromoted
 from gateway.model.limits import AppliedLimit, Limit
+from gateway.model.policy import PolicySet
 from gateway.model.principal import Principal
 from gateway.model.resource import AccessRequest, Resource
 from gateway.model.restrictions import TableRestrictions
 from gateway.model.snapshot import Snapshot
+from gateway.model.spark_logins import SparkLogin
 from gateway.model.sparks import DEFAULT_BACKEND
 from gateway.model.statement import Cleared, Client, DatasetAction, NeedsCatalog, Statement, Verdict
 
@@ -243,9 +245,18 @@ class OpenedSession:
     """Catalogs (lower case) that it had been told of before, and may have as they were then."""
 
 
+class PlanBackends(Protocol):
+    """Spark's Connect endpoint, which everybody reaches in his own name alone."""
+
+    def act_for(self, login: Callable[[], SparkLogin]) -> PlanBackend:
+        """Return it as a user reaches it; `login` is asked for each call."""
+        ...
+
+
 class PlanBackend(Protocol):
-    """Spark's Connect endpoint. Everything raises RpcError for a status that is not OK, and
-    BackendUnavailable when Spark cannot be reached at all."""
+    """Spark's Connect endpoint in the name of one user. Everything raises RpcError for a status that is not
+    OK, BackendUnavailable when Spark cannot be reached at all, and AuthenticationFailed where Spark is to be
+    shown who the user is, and there is nothing to show."""
 
     async def open_session(self, session_id: str, user: str, observed: str = "") -> OpenedSession:
         """Have a session of Spark read texts as the reader does; Spark makes it when it is not there. With
@@ -273,8 +284,9 @@ class PlanBackend(Protocol):
         `ReleaseSession`, `FetchErrorDetails`, `CloneSession`, `GetStatus`. Raises ValueError for others."""
         ...
 
-    async def add_artifacts(self, requests: AsyncIterator[bytes]) -> bytes:
-        """Upload artifacts that were judged; returns a serialized `AddArtifactsResponse`."""
+    async def add_artifacts(self, requests: AsyncIterator[bytes], user: str) -> bytes:
+        """Upload artifacts that were judged, to a session of the user; returns a serialized
+        `AddArtifactsResponse`."""
         ...
 
 
@@ -402,6 +414,18 @@ class TablePlaces(Protocol):
         ...
 
 
+class UserRights(Protocol):
+    """What one user may do, by the policies of one instant."""
+
+    def decide(self, resource: Resource, access: str) -> Decision:
+        """Say whether he may, and why."""
+        ...
+
+    def guards_escaped(self, new: Resource, old: Resource, *, beginning: bool = False) -> bool:
+        """See `Authority.guards_escaped`."""
+        ...
+
+
 class Promotion(Protocol):
     """Files that become tables when they are first named."""
 
@@ -426,13 +450,12 @@ class Promotion(Protocol):
         self,
         name: TableName,
         principal: Principal,
-        decide: Callable[[Resource, str], Decision],
-        escaped: Callable[..., bool],
+        rights: UserRights,
         *,
         asked: bool = False,
     ) -> NotPromoted | None:
         """Make a table of files that are there, or say why that may not be. None: the name may be looked up
-        again. `decide`, and the Authority's `guards_escaped`, are asked before anything is looked at.
+        again. `rights` are asked before anything is looked at.
         `asked`: also where the source makes none of what is only named."""
         ...
 
@@ -561,6 +584,24 @@ class Entrance(Protocol):
 
     def close(self) -> None:
         """End every connection."""
+        ...
+
+
+class JudgingPolicies(Protocol):
+    """The policies by which statements are judged now, and those who may log in now."""
+
+    @property
+    def current(self) -> PolicySet: ...
+
+    @property
+    def principals(self) -> Mapping[str, Principal]: ...
+
+    def stale(self) -> str | None:
+        """Say why they are too old to be relied on, None when they are not."""
+        ...
+
+    def authority(self, policies: PolicySet) -> Authority:
+        """Return the engine of policies."""
         ...
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
@@ -71,6 +71,10 @@ class Registry(Generic[K, S]):
 
     def all(self) -> list[S]:
         return list(self.sessions.values())
+
+    def ask_for_room(self, principal: Principal, client: Client) -> AbstractAsyncContextManager[None]:
+        """Have a place taken within, of what the sessions at other gateways leave."""
+        return self._budgets.opening(principal, client, self._backend)
 
     def reserve(self, principal: Principal, client: Client) -> Seat:
         """Take a place for a session that is about to be opened. Raises BackendNotAllowed, LimitExceeded,
@@ -171,7 +175,7 @@ class EndpointSessions(ABC, Generic[K, S]):
         try:
             return self._dependencies.identity.admit(principal, client)
         except AuthenticationFailed as fault:
-            await self._record_refused(principal, client, fault)
+            await self.record_refused(principal, client, fault)
             raise
 
     @asynccontextmanager
@@ -181,16 +185,17 @@ class EndpointSessions(ABC, Generic[K, S]):
         try:
             yield
         except BackendNotAllowed as fault:
-            await self._record_refused(principal, client, fault)  # RULE (backend-refused-on-record)
+            await self.record_refused(principal, client, fault)  # RULE (backend-refused-on-record)
             raise
         except LimitExceeded as fault:
             if fault.limit:
-                await self._record_refused(principal, client, fault, fault.limit)
+                await self.record_refused(principal, client, fault, fault.limit)
             raise
 
-    async def _record_refused(
+    async def record_refused(
         self, principal: Principal, client: Client, fault: SluiceError, limit: str = ""
     ) -> None:
+        """Record that no session opens for somebody, and why."""
         await self.recorder.record(
             audit_records.security,
             principal,

@@ -13,7 +13,7 @@ from gateway.session.answers import UnknownShape, filter_rows, list_extended_tab
 from gateway.session.dependencies import Dependencies
 from gateway.session.execution import Execution
 from gateway.session.failures import NotFinished, StatementFailed, build_overtaken_error
-from gateway.session.open_results import OpenResults
+from gateway.session.freshness import OpenResults
 from gateway.session.operation import FINISHED, LOG_SCHEMA, Batch, LocalRows, Session, ThriftOperation
 from gateway.session.ports import BackendError, FrameSink, RelayedFrame
 from gateway.session.states import Event

@@ -29,14 +29,13 @@ from gateway.session.elsewhere import UNKNOWN, AskedHandle, Elsewhere, Operation
 from gateway.session.endpoint import EndpointOperation
 from gateway.session.execution import Execution
 from gateway.session.identifiers import Handle, new_event_id, new_handle
-from gateway.session.lifecycle import STOPPING
 from gateway.session.metadata import Patterns
 from gateway.session.metadata_calls import MetadataCalls
 from gateway.session.operation import Batch, Session, ThriftOperation
 from gateway.session.ports import Backend, BackendError, FrameSink, RelayedFrame
 from gateway.session.registry import EndpointSessions
 from gateway.session.results import Results
-from gateway.session.states import Event
+from gateway.session.states import STOPPING, Event
 
 _log = structlog.get_logger(__name__)
 
@@ -94,7 +93,10 @@ class Sessions(EndpointSessions[bytes, Session]):
         recorded and refused as such; when one is refused, so is the session.
         """
         principal = await self.admit(principal, client)
-        async with self.recording_refusals(principal, client):
+        async with (
+            self.recording_refusals(principal, client),
+            self._registry.ask_for_room(principal, client),
+        ):
             seat = self._registry.reserve(principal, client)
         session_catalogs, first = self._dependencies.session_catalogs, self._dependencies.first_context
         catalogs = frozenset(session_catalogs().items())
@@ -106,6 +108,8 @@ class Sessions(EndpointSessions[bytes, Session]):
                     )
         except BaseException as fault:
             self._registry.give_back(seat)
+            if isinstance(fault, AuthenticationFailed):
+                await self.record_refused(principal, client, fault)  # RULE (unidentified-thrift-on-record)
             if isinstance(fault, BackendError):
                 raise BackendUnavailable("Spark refused to open a session") from fault
             raise

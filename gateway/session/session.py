@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal, NamedTuple
 
+from gateway.model.bounded import BoundedDict
 from gateway.model.catalog import Table, TableKind, TableName, is_cached_by_sessions
 from gateway.model.changed_names import NOBODY, ChangedNames
 from gateway.model.handles import PERSISTED, HandleKind, SparkHandle, functions_called
@@ -141,7 +141,7 @@ class NameResolution:
         self.views_version = -1
         """Version of the catalog at which the temporary views were judged last."""
         self.relations: dict[SparkHandle, CachedRelation] = {}
-        self.ended_relations: OrderedDict[SparkHandle, None] = OrderedDict()
+        self.ended_relations: BoundedDict[SparkHandle, None] = BoundedDict(ENDED_RELATIONS)
         """Cached relations that ended because the policies changed; the latest last."""
         self.variables: dict[str, CachedRelation] = {}
         """Session variables (lower case) whose values came of what was judged, and of what."""
@@ -420,8 +420,6 @@ class NameResolution:
         """Forget a cached relation whose rows would be others now; plans that name it are told why."""
         self.drop_handle(handle)
         self.ended_relations[handle] = None
-        while len(self.ended_relations) > ENDED_RELATIONS:
-            self.ended_relations.popitem(last=False)
 
     def copy_names(self, other: NameResolution) -> None:
         """Begin with what names mean in another session: Spark has cloned it."""

@@ -17,11 +17,13 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import NamedTuple
 
 from gateway.errors import LimitExceeded
-from gateway.session.watches import Followed
+from gateway.session.locks import Followed
+from gateway.session.shares import ShareKey, Shares
 
 FIRST_PAUSE_S = 0.05
 LONGEST_PAUSE_S = 1.0
@@ -35,12 +37,17 @@ class RunningBound(NamedTuple):
     most: int
     words: str
 
+    @property
+    def key(self) -> ShareKey:
+        return ShareKey(*self.account, "running")
+
 
 class RunningCounts:
     """How many statements run of each limit, at all endpoints together."""
 
-    def __init__(self) -> None:
-        self._counts = Counter[tuple[str, str]]()
+    def __init__(self, shares: Shares | None = None) -> None:
+        """`shares`: what this gateway may use of what all gateways count together."""
+        self._shares = shares or Shares()
         self._queues: dict[Callable[[], None], None] = {}
 
     def follow(self, serve: Callable[[], None]) -> None:
@@ -53,16 +60,31 @@ class RunningCounts:
 
     def find_full(self, bounds: Sequence[RunningBound]) -> RunningBound | None:
         """Return one of the bounds that leaves no room; None where all do."""
-        return next((one for one in bounds if self._counts[one.account] >= one.most), None)
+        return next((one for one in bounds if not self._shares.has_room(one.key, one.most)), None)
+
+    async def ask(self, bounds: Sequence[RunningBound]) -> None:
+        """Have a share of each limit, of what all gateways leave."""
+        if bounds:
+            await self._shares.ask({one.key: one.most for one in bounds})
 
     def add(self, bounds: Sequence[RunningBound]) -> None:
-        self._counts.update(one.account for one in bounds)
+        for one in bounds:
+            self._shares.add(one.key, one.most)
 
     def take_out(self, bounds: Sequence[RunningBound]) -> None:
         for one in bounds:
-            self._counts[one.account] -= 1
-            if not self._counts[one.account]:
-                del self._counts[one.account]
+            self._shares.take_out(one.key)
+
+    @contextmanager
+    def waiting(self, bounds: Sequence[RunningBound]) -> Iterator[None]:
+        """Have a share asked for meanwhile."""
+        for one in bounds:
+            self._shares.begin_waiting(one.key, one.most)
+        try:
+            yield
+        finally:
+            for one in bounds:
+                self._shares.end_waiting(one.key)
 
     def serve(self) -> None:
         """Have whoever waits for room look whether there is some."""
@@ -181,8 +203,9 @@ class Slots:
         self._serve()
         slot: Slot | None = None
         try:
-            async with asyncio.timeout_at(until):
-                slot = await waiter.granted
+            with self._limited.waiting(bounds):
+                async with asyncio.timeout_at(until):
+                    slot = await waiter.granted
         except TimeoutError:
             pass
         finally:

@@ -1,4 +1,5 @@
-"""The states of an operation, of either endpoint, and what follows on what: one table, tested cell by cell.
+"""Whether the gateway is about to stop; and the states of an operation, of either endpoint, and what follows
+on what: one table, tested cell by cell.
 
 That Spark has no room for a statement, or has taken it, only its Thrift Server says; that it has looked up
 its names, only Spark Connect. Whether a client has let go of it, and whether its closing event is written, is
@@ -7,11 +8,18 @@ no state: both may happen in any.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
 from enum import Enum, auto
 from types import MappingProxyType
 
+import structlog
+
+from gateway.errors import GatewayStopping
 from gateway.session.audit_records import StatementOutcome
+
+_log = structlog.get_logger(__name__)
 
 
 class State(Enum):
@@ -138,3 +146,73 @@ class OperationStateMachine:
     def outcome(self) -> StatementOutcome:
         """What became of it. Only for one that has ended."""
         return OUTCOMES[self.state]
+
+
+STOPPING = "the gateway is stopping"
+STOP_S = 5.0
+"""Seconds for ending what still runs when draining is over: Spark may be silent, and clients slow."""
+LEAST_S = 0.5
+"""What closing one thing gets of that when all of it is used up."""
+
+
+class Lifecycle:
+    """Whether the gateway is about to stop: then nothing new begins, and what ends is the gateway's doing.
+    One for a whole process."""
+
+    def __init__(self) -> None:
+        self.stopping = False
+        """Nothing new begins; what runs may go on to its end."""
+        self.cuts = False
+        """Its time is over: what ends from here on, the gateway ends."""
+        self._until = 0.0
+        self._calls: set[asyncio.Timeout] = set()
+
+    def require_running(self) -> None:
+        """Raise GatewayStopping when nothing new may begin."""
+        if self.stopping:
+            raise GatewayStopping()
+
+    def reason(self, otherwise: str) -> str:
+        """Return why something ends: a gateway that stops cuts its clients, who then seem to go away."""
+        return STOPPING if self.cuts else otherwise  # RULE (stopping-cut, stopping-client-left)
+
+    def cut(self) -> None:
+        """End the time of what runs: calls that wait are answered that the gateway stops."""
+        if self.cuts:
+            return
+        self.stopping = self.cuts = True
+        now = asyncio.get_running_loop().time()
+        self._until = now + STOP_S
+        for call in self._calls:
+            call.reschedule(now)
+
+    @asynccontextmanager
+    async def until_cut(self) -> AsyncIterator[None]:
+        """Wait in the block for what a call needs, and no longer than the time of what runs. Raises
+        GatewayStopping then."""
+        if self.cuts:
+            raise GatewayStopping()
+        call = asyncio.timeout(None)
+        try:
+            async with call:
+                self._calls.add(call)
+                yield
+        except TimeoutError:
+            if not call.expired():
+                raise
+            raise GatewayStopping() from None
+        finally:
+            self._calls.discard(call)
+
+    def compute_seconds_left(self) -> float:
+        """Return how many seconds something has to be closed, after the cut."""
+        return max(LEAST_S, self._until - asyncio.get_running_loop().time())
+
+    async def close_in_time(self, close: Callable[[], Awaitable[None]]) -> None:
+        """Close what may wait for Spark. What is not done in time after the cut is left to Spark, which ends
+        what it has with its connections."""
+        try:
+            async with asyncio.timeout(self.compute_seconds_left() if self.cuts else None):
+                await close()
+        except TimeoutError:
+            _log.info("not_closed_in_time", part=type(getattr(close, "__self__", close)).__name__)

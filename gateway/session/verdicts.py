@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
 from gateway.errors import InvalidRequest, LedgerUnavailable, PoliciesStale
+from gateway.model.bounded import BoundedDict
 from gateway.model.catalog import CatalogSnapshot, TableName, quote_parts
-from gateway.model.context import AccessContext
+from gateway.model.context import NO_CONTEXT, AccessContext
 from gateway.model.decision import Decision
 from gateway.model.metalakes import ListedCatalogs
-from gateway.model.policy import PolicySet
 from gateway.model.principal import Principal
 from gateway.model.resource import AccessRequest, Resource
 from gateway.model.snapshot import Snapshot
@@ -32,7 +31,16 @@ from gateway.model.statement import (
 )
 from gateway.session.limits import SessionLimits
 from gateway.session.metrics import Metrics
-from gateway.session.ports import Authority, Catalog, Judge, Promotion, RestrictionSource, TablePlaces
+from gateway.session.ports import (
+    Authority,
+    Catalog,
+    Judge,
+    JudgingPolicies,
+    Promotion,
+    RestrictionSource,
+    TablePlaces,
+    UserRights,
+)
 from gateway.session.restricted_catalog import RestrictedCatalog, explain_carried_salt
 from gateway.session.view_rules import build_refusal
 
@@ -42,17 +50,12 @@ class VerdictInputs:
     """Ports and bounds of judging."""
 
     judge: Judge
-    policies: Callable[[], PolicySet]
-    authority: Callable[[PolicySet], Authority]
+    policies: JudgingPolicies
     catalog: Catalog
     metrics: Metrics = field(default_factory=Metrics)
     limits: SessionLimits = field(default_factory=SessionLimits)
     clock: Callable[[], float] = time.monotonic
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
-    stale: Callable[[], str | None] = lambda: None
-    """Says why the policies in force are too old to be relied on, None when they are not."""
-    principals: Callable[[], Mapping[str, Principal]] = dict
-    """Those who may log in now."""
     promotion: Promotion | None = None
     """Makes tables of files that a statement names."""
     places: TablePlaces | None = None
@@ -97,21 +100,18 @@ class Verdicts:
         self._restrictions = inputs.restrictions
         self._judge = inputs.judge
         self._policies = inputs.policies
-        self._authority = inputs.authority
         self._catalog = inputs.catalog
         self._limits = inputs.limits
         self._metrics = inputs.metrics
         self._clock = inputs.clock
         self._now = inputs.now
-        self._stale = inputs.stale
-        self._principals = inputs.principals
-        self._cached: OrderedDict[_Key, _Cached] = OrderedDict()
+        self._cached: BoundedDict[_Key, _Cached] = BoundedDict(self._limits.verdicts_cached)
         self._first: dict[Statement, asyncio.Event] = {}
         """Statements that somebody is the first to have judged; the event says that this has ended."""
 
     @property
     def policies_version(self) -> int:
-        return self._policies().version
+        return self._policies.current.version
 
     @property
     def catalog_version(self) -> int:
@@ -124,10 +124,10 @@ class Verdicts:
 
     def _authority_in_force(self) -> Authority:
         """Return the engine of the policies of this instant. Raises PoliciesStale."""
-        stale = self._stale()
+        stale = self._policies.stale()
         if stale is not None:
             raise PoliciesStale(stale)
-        return self._authority(self._policies())
+        return self._policies.authority(self._policies.current)
 
     def visible_to(self, principal: Principal, client: Client) -> Callable[[Resource], bool]:
         """Return whether `principal` may know of a resource, under the policies of this instant.
@@ -155,9 +155,9 @@ class Verdicts:
         context = self._context(client, "METADATA OPERATION", "")
         return lambda database, tables: authority.visible_tables(principal, database, tables, context)
 
-    def build_decider(self, principal: Principal, client: Client, action: str) -> Callable[..., Decision]:
-        """Return `decide(resource, access)`, under the policies of this instant. Raises PoliciesStale."""
-        return _build_decider(self._authority_in_force(), principal, self._context(client, action, ""))
+    def rights_of(self, principal: Principal, client: Client, action: str, text: str = "") -> UserRights:
+        """Return what somebody may do, under the policies of this instant. Raises PoliciesStale."""
+        return RightsNow(self._authority_in_force(), principal, self._context(client, action, text))
 
     async def build_description_filters(
         self, names: Iterable[TableName], statement: Statement, client: Client
@@ -201,9 +201,9 @@ class Verdicts:
     async def _judge_now(self, statement: Statement, client: Client, *, cacheable: bool) -> Verdict:
         begun = time.perf_counter()
         # INVARIANT (a snapshot is one instant): the policies are taken once, however often the catalog grows.
-        policies, principals = self._policies(), self._principals()
+        policies, principals = self._policies.current, self._policies.principals
         catalog = self._catalog.snapshot
-        stale = self._stale()
+        stale = self._policies.stale()
         if stale is not None:
             return Refused(
                 statement=statement,
@@ -294,8 +294,8 @@ class Verdicts:
         promotion = self._promotion
         if promotion is None:
             return None
-        authority = self._authority(snapshot.policies)
-        decide = _build_decider(authority, statement.principal, snapshot.context)
+        authority = self._policies.authority(snapshot.policies)
+        rights = RightsNow(authority, statement.principal, snapshot.context)
         for name in names:
             if not promotion.covers(name):
                 continue
@@ -303,9 +303,7 @@ class Verdicts:
             # Of a table that a promotion finished it is known who promoted it.
             if table is not None and (table.owner is not None or not await promotion.is_unfinished(name)):
                 continue
-            refused = await promotion.promote(
-                name, statement.principal, decide, authority.guards_escaped, asked=asked
-            )
+            refused = await promotion.promote(name, statement.principal, rights, asked=asked)
             if refused is not None:
                 return Refused(
                     statement=statement,
@@ -341,18 +339,16 @@ class Verdicts:
                 return False
         return True
 
-    def without_streams(
-        self, verdict: Verdict, judged_by: Callable[[Cleared], Iterable[TableName]]
-    ) -> Verdict:
+    def without_streams(self, cleared: Cleared, names: Iterable[TableName]) -> Verdict:
         """Refuse to start a stream over files that are looked through before each statement: it takes those
-        that come later without one. `judged_by`: what a statement reads, in its temporary views too."""
+        that come later without one. `names`: what it reads, in its temporary views too."""
         promotion = self._promotion
-        if promotion is None or isinstance(verdict, Refused) or _STREAM not in verdict.plan_class:
-            return verdict
-        if not any(promotion.looks_through(name.current) for name in judged_by(verdict)):
-            return verdict
+        if promotion is None or _STREAM not in cleared.plan_class:
+            return cleared
+        if not any(promotion.looks_through(name.current) for name in names):
+            return cleared
         why = "a stream over local files also reads files added later, which are not checked for links"
-        return build_refusal(verdict, "NOT_GOVERNABLE", "0A000", why)
+        return build_refusal(cleared, "NOT_GOVERNABLE", "0A000", why)
 
     async def maintain_dataset(self, cleared: Cleared, client: Client) -> None:
         """Do what a statement that is on record wants of datasets, before it is forwarded.
@@ -372,12 +368,8 @@ class Verdicts:
         if effect.action == "promote":
             # Judging asks for what it knows to be missing, and this may be a table that no promotion made.
             try:
-                authority = self._authority_in_force()
-                context = self._context(client, "QUERY", statement.text)
-                decide = _build_decider(authority, statement.principal, context)
-                refused = await promotion.promote(
-                    effect.table, statement.principal, decide, authority.guards_escaped, asked=True
-                )
+                rights = self.rights_of(statement.principal, client, "QUERY", statement.text)
+                refused = await promotion.promote(effect.table, statement.principal, rights, asked=True)
             except (PoliciesStale, LedgerUnavailable) as why:
                 return why.message
             if refused is not None:
@@ -433,22 +425,23 @@ class Verdicts:
         self, key: _Key, cleared: Cleared, context: AccessContext, numbered: NumberedQuery | None = None
     ) -> None:
         self._cached[key] = _Cached(self._clock(), cleared, _read_context_values(cleared, context), numbered)
-        self._cached.move_to_end(key)
-        while len(self._cached) > self._limits.verdicts_cached:
-            self._cached.popitem(last=False)
 
 
-def _build_decider(
-    authority: Authority, principal: Principal, context: AccessContext
-) -> Callable[[Resource, str], Decision]:
-    """Return `decide(resource, access)` of one user."""
+@dataclass(frozen=True, slots=True)
+class RightsNow:
+    """See `UserRights`."""
 
-    def decide(resource: Resource, access: str) -> Decision:
-        return authority.decide(
-            AccessRequest(principal=principal, resource=resource, access=access, context=context)
+    authority: Authority
+    principal: Principal
+    context: AccessContext = NO_CONTEXT
+
+    def decide(self, resource: Resource, access: str) -> Decision:
+        return self.authority.decide(
+            AccessRequest(principal=self.principal, resource=resource, access=access, context=self.context)
         )
 
-    return decide
+    def guards_escaped(self, new: Resource, old: Resource, *, beginning: bool = False) -> bool:
+        return self.authority.guards_escaped(new, old, beginning=beginning)
 
 
 def _extract_ids(request: PlanRequest) -> NumberedQuery | None:

@@ -63,6 +63,10 @@ class WaitingStatements:
         if session.slot is None:
             self.slots.require_place()
 
+    async def ask(self, session: Session) -> None:
+        """Have a share of the limits of its user, of what all gateways leave."""
+        await self._budgets.running.ask(self._bounds(session))
+
     def give_back(self, session: Session) -> None:
         """Let another have the slot that no statement was handed over with."""
         slot, session.slot = session.slot, None

@@ -13,31 +13,6 @@ from gateway.errors import SluiceError
 _log = structlog.get_logger(__name__)
 
 
-class Followed:
-    """What a statement holds until its end. Nothing rests on a client that polls: whoever waits for it has
-    the end found out."""
-
-    __slots__ = ("_wanted", "_watch", "over")
-
-    def __init__(self) -> None:
-        self.over = False
-        self._wanted = False
-        self._watch: Callable[[], None] | None = None
-
-    def follow(self, watch: Callable[[], None]) -> None:
-        """Say what begins to find out how the statement ends; it is called once, when somebody waits."""
-        self._watch = watch
-        if self._wanted and not self.over:
-            watch()
-
-    def ask_for_its_end(self) -> None:
-        """Have its end found out: somebody waits for it."""
-        if not self._wanted:
-            self._wanted = True
-            if self._watch is not None:
-                self._watch()
-
-
 class Watches:
     """Tasks of their own, each of which waits for the end of a statement."""
 

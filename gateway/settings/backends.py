@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
@@ -18,6 +18,7 @@ from gateway.settings.section import (
     Secret,
     Section,
     ServerPort,
+    is_local,
     require_safe_url,
 )
 
@@ -85,13 +86,43 @@ class DiscoverySettings(Section):
         return self
 
 
+class ThriftLogin(Section):
+    """A login of the gateway's own that may act as every user, where the server checks logins by password:
+    LDAP and CUSTOM of Spark, Hive or Kyuubi."""
+
+    user: Name
+    """Its name: one of `hadoop.proxyuser` there."""
+    password: Secret
+    """Its password."""
+
+
 class ThriftBackend(Section):
-    """A running Spark Thrift Server, reachable from the gateway only."""
+    """A running Spark Thrift Server, reachable from the gateway only, or another server of HiveServer2's
+    protocol before one."""
 
     host: Host
     """Name or address of the Thrift Server."""
     port: ServerPort = 10000
-    """Its port, binary transport."""
+    """Its port."""
+    transport: Literal["binary", "http"] = "binary"
+    """As `hive.server2.transport.mode` there."""
+    http_path: Annotated[str, Field(pattern=r"^[A-Za-z0-9._/-]{1,200}$")] = "cliservice"
+    """Path of the HTTP transport."""
+    tls: bool = False
+    """Whether the server uses TLS."""
+    ca_file: Path | None = None
+    """PEM file of the authorities that verify its certificate; by default the system's."""
+    login: ThriftLogin | None = None
+    """Without it each user logs in by his name alone, as to a Spark that checks no logins. With it he is
+    acted as: by `hive.server2.proxy.user`, over HTTP by `doAs`."""
+
+    @model_validator(mode="after")
+    def _passwords_are_safe(self) -> ThriftBackend:
+        if self.ca_file is not None and not self.tls:
+            raise ValueError("`ca_file` needs `tls: true`")
+        if self.login is not None and not (self.tls or is_local(self.host)):
+            raise ValueError("`login` needs `tls: true`: its password would cross the network in the clear")
+        return self
 
 
 class ConnectBackend(Section):
@@ -102,7 +133,8 @@ class ConnectBackend(Section):
     port: ServerPort = 15002
     """Its port."""
     token: Secret | None = None
-    """The server's `spark.connect.authenticate.token`, as `{env: NAME}` or `{file: PATH}`."""
+    """The server's `spark.connect.authenticate.token`, as `{env: NAME}` or `{file: PATH}`. Beside `identity`
+    it is what the gateway itself shows, and no user."""
     tls: bool = False
     """Whether the server, or a proxy before it, uses TLS; Spark itself does not."""
     ca_file: Path | None = None
@@ -115,6 +147,40 @@ class ConnectBackend(Section):
         if self.ca_file is not None and not self.tls:
             raise ValueError("`ca_file` needs `tls: true`")
         return self
+
+
+class IdentitySettings(Section):
+    """Whom users are shown as to a gateway or proxy that logs users in by itself: each by a token of his own,
+    over Spark Connect and the HTTP transport. See docs/backends.md."""
+
+    by: Literal["signed", "exchanged", "passed_on"]
+    """`signed`: a token by the key of `token_signing`. `exchanged`: one that the issuer of `logins.jwt` gives
+    for the user's (`logins.jwt.exchange`). `passed_on`: the token itself that he has logged in by."""
+    audience: str = ""
+    """For whom tokens are: `aud`, or the `audience` that is asked for."""
+    groups: tuple[Name, ...] | None = None
+    """Groups that signed tokens tell, of those that the user is in; by default all."""
+    own_user: Name = "sluice"
+    """Name in the signed tokens by which the gateway itself asks for tables. No user may have it."""
+
+    @model_validator(mode="after")
+    def _audience_is_said(self) -> IdentitySettings:
+        if self.by != "passed_on" and not self.audience:
+            raise ValueError(f"`audience` is missing: tokens that are {self.by} are for somebody")
+        return self
+
+
+class TokenSigningSettings(Section):
+    """The key by which the gateway says who its users are, to Sparks with `identity: {by: signed}`. What
+    checks these tokens finds the public keys at `/.well-known/jwks.json` of `listeners.admin`."""
+
+    issuer: Name
+    """`iss` of the tokens."""
+    keys: Annotated[tuple[Secret, ...], Field(min_length=1, max_length=8)]
+    """Private keys in PEM: the first signs, all are published. EC P-256 (`ES256`), Ed25519 (`EdDSA`) or RSA
+    (`RS256`). Read again every half minute."""
+    lifetime_s: Annotated[float, Field(ge=30, le=86_400)] = 300.0
+    """Seconds for which a token counts; open sessions get another when half of it is over."""
 
 
 class EmbeddedBackend(Section):
@@ -171,6 +237,7 @@ class BackendSettings(Section):
     its own, and what one says of a table is never used for another in any case."""
     drain: bool = False
     """Whether it gets no new sessions; open ones go on. Changes with a reload."""
+    identity: IdentitySettings | None = None
     parser: ParserSettings = ParserSettings()
     discover: DiscoverySettings | None = None
 
@@ -184,7 +251,19 @@ class BackendSettings(Section):
             raise ValueError(f"set either `{other}` or `embedded`, not both")
         if not running and self.embedded is None:
             raise ValueError("set either `thrift` or `embedded`")
+        if self.identity is not None:
+            self._require_safe_tokens()
         return self
+
+    def _require_safe_tokens(self) -> None:
+        http = self.thrift if self.thrift is not None and self.thrift.transport == "http" else None
+        shown = [one for one in (self.connect, http) if one is not None]
+        if not shown:
+            raise ValueError("`identity` needs `connect`, or `thrift` with `transport: http`")
+        if http is not None and http.login is not None:
+            raise ValueError("`thrift` shows users by `identity` or by `login`, not by both")
+        if not all(one.tls or (is_local(one.host) and self.discover is None) for one in shown):
+            raise ValueError("`identity` needs `tls: true`: tokens would cross the network in the clear")
 
     @property
     def serves_thrift(self) -> bool:
@@ -234,3 +313,6 @@ class RoutingSettings(Section):
     """Failures in a row after which a Spark gets no new sessions."""
     retry_s: Seconds = 5.0
     """Seconds until it is tried again; one success lets sessions in."""
+    open_s: Seconds = 5.0
+    """Seconds for a Spark to open a new session while there is another one that could: then that one is
+    tried."""

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 from typing import Annotated, Literal, get_args
-from urllib.parse import urlsplit
 
 from pydantic import Field, model_validator
 
 from gateway.audit.forward_formats import ForwardFormat
 from gateway.model.audit import AuditKind
-from gateway.settings.section import Count, Host, Name, Seconds, Secret, Section, ServerPort
+from gateway.settings.section import Count, Host, Name, Seconds, Secret, Section, ServerPort, require_http_url
 
 
 class ForwardSettings(Section):
@@ -57,11 +56,9 @@ class ForwardSettings(Section):
             if self.url is not None or self.headers:
                 raise ValueError("`url` and `headers` belong to `transport: http`")
             return self
-        parts = urlsplit(self.url or "")
-        if parts.scheme not in ("http", "https") or not parts.hostname or parts.port == 0:
-            raise ValueError("`transport: http` needs a `url` such as `https://collector:8088/services/raw`")
-        if parts.username is not None:
-            raise ValueError("remove the login from `url`; use `headers`")
+        if self.url is None:
+            raise ValueError("`transport: http` needs `url`")
+        require_http_url(self.url, "https://collector:8088/services/raw", login="`headers`")
         if self.host is not None:
             raise ValueError("`host` belongs to `transport: syslog`")
         return self

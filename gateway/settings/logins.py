@@ -29,8 +29,8 @@ _Claim = Annotated[str, Field(pattern=r"^[^.\s]+(\.[^.\s]+)*$", max_length=200)]
 
 
 class TokenExchangeSettings(Section):
-    """Catalogs that are asked in the name of the user, by a token that the issuer gives for his (RFC 8693);
-    docs/logins.md tells how."""
+    """Tokens that the issuer gives for those of users (RFC 8693): for catalogs, docs/logins.md tells how, and
+    for Sparks with `identity: {by: exchanged}`."""
 
     token_url: Name
     """The issuer's address for tokens."""
@@ -38,7 +38,7 @@ class TokenExchangeSettings(Section):
     """As whom the gateway asks for them."""
     client_secret: Secret
     """Its secret."""
-    catalogs: Annotated[dict[Name, Name], Field(min_length=1)]
+    catalogs: dict[Name, Name] = Field(default_factory=dict)
     """Catalog of type `iceberg` with `type: rest` → the audience of its tokens."""
     scope: str = ""
     """What is asked for, where the issuer wants that said."""

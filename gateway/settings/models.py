@@ -6,16 +6,22 @@ key has a default that is safe for one machine, so that an empty file is a gatew
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any, Literal
-from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field, field_validator, model_validator
 
 from gateway.model.files import FileSource
 from gateway.model.sparks import DEFAULT_BACKEND
 from gateway.policy.reserved import parse_reserved_place
-from gateway.settings.backends import BackendName, BackendSettings, EmbeddedBackend, RoutingSettings
+from gateway.settings.backends import (
+    BackendName,
+    BackendSettings,
+    EmbeddedBackend,
+    RoutingSettings,
+    TokenSigningSettings,
+)
 from gateway.settings.catalogs import CatalogEntry
 from gateway.settings.files import FileSourceSettings, SourceName, clashes
 from gateway.settings.forwarding import ForwardSettings
@@ -34,6 +40,7 @@ from gateway.settings.section import (
     Secret,
     Section,
     VaultSettings,
+    require_http_url,
 )
 from gateway.settings.tracing import TracingSettings
 
@@ -163,12 +170,8 @@ class RangerAdminSettings(Section):
     @model_validator(mode="after")
     def _fits_together(self) -> RangerAdminSettings:
         for url in self.urls:
-            parts = urlsplit(url)
-            usual = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
-            if not usual or parts.query or parts.fragment:
-                raise ValueError(f"`{url}` is not an address such as `https://ranger.internal:6182`")
-            if parts.username is not None:
-                raise ValueError("user and password have their own keys; leave them out of `urls`")
+            login = "`user` and `password`"
+            require_http_url(url, "https://ranger.internal:6182", login=login, is_base=True)
         if (self.password is None) != (self.user is None):
             raise ValueError("set both `user` and `password`")
         if self.user is not None and ":" in self.user:
@@ -355,6 +358,11 @@ class LogSettings(Section):
     """Lowest level written."""
 
 
+def _name_folder(metastore: str) -> str:
+    """Return where below `sessions.checkpoints` those of a metastore are that is not the first Spark's."""
+    return metastore.replace(" ", "_")
+
+
 class Settings(Section):
     """Everything that `sluice serve -c FILE` reads. Relative paths start at the file's directory."""
 
@@ -364,6 +372,7 @@ class Settings(Section):
     """More Sparks, by name; see docs/backends.md. `backend` beside them is the one named `default`; without
     it the first of them is what `backend` is elsewhere on this page."""
     routing: RoutingSettings = RoutingSettings()
+    token_signing: TokenSigningSettings | None = None
     reader: ReaderSettings = ReaderSettings()
     policies: PolicySettings = PolicySettings()
     catalogs: tuple[CatalogEntry, ...] = ()
@@ -415,10 +424,12 @@ class Settings(Section):
         if name != self.main_backend:
             update["reader"] = self.reader.model_copy(update=backend.parser.in_reader)
         if self.metastore_of(name) != self.metastore_of(self.main_backend):
+            # Files become tables of the first Spark's metastore, and have names there alone.
+            update["files"] = {}
             sessions = self.sessions
             if sessions.checkpoints is not None:
                 # What a stream has read of one metastore's tables is nothing to those of another.
-                own = f"{sessions.checkpoints.rstrip('/')}/{self.metastore_of(name).replace(' ', '_')}"
+                own = f"{sessions.checkpoints.rstrip('/')}/{_name_folder(self.metastore_of(name))}"
                 update["sessions"] = sessions.model_copy(update={"checkpoints": own})
         return self.model_copy(update=update)
 
@@ -488,12 +499,11 @@ class Settings(Section):
             raise ValueError(
                 f"`{self.main_backend}` cannot have `discover`: the gateway starts by asking its first Spark"
             )
-        # RULE (files-of-one-spark)
-        if len(sparks) > 1 and self.files:
-            raise ValueError("`files` needs a gateway with one Spark; remove `backends` or `files`")
-        # RULE (metalakes-of-one-spark)
-        if len(sparks) > 1 and self.metalakes:
-            raise ValueError("a catalog of type `gravitino` needs a gateway with one Spark, not `backends`")
+        stores = {self.metastore_of(name) for name in sparks}
+        folders = sorted(map(_name_folder, stores), key=lambda one: (one.lower(), one))
+        # RULE (checkpoints-of-one-metastore)
+        if twice := [one for one, next_one in pairwise(folders) if one.lower() == next_one.lower()]:
+            raise ValueError(f"two metastores would have the checkpoints of streams in `{twice[0]}`")
         directories = [one.embedded.directory for one in sparks.values() if one.embedded is not None]
         if len(set(directories)) < len(directories):
             raise ValueError("two embedded Sparks have the same `directory`; each needs its own")
@@ -503,6 +513,26 @@ class Settings(Section):
             raise ValueError(f"`routing`: `{unknown[0]}` is neither a backend nor a tag of one")
         if clash := sorted(sparks.keys() & {tag for one in sparks.values() for tag in one.tags}):
             raise ValueError(f"`backends`: `{clash[0]}` is a name and a tag")
+        return self
+
+    @model_validator(mode="after")
+    def _identities_can_be_shown(self) -> Settings:
+        jwt = self.logins.jwt
+        for name, backend in self.all_backends.items():
+            match backend.identity.by if backend.identity is not None else "":
+                case "signed" if self.token_signing is None:
+                    raise ValueError(f"`{name}` has `identity: {{by: signed}}`, which needs `token_signing`")
+                case "exchanged" if jwt is None or jwt.exchange is None:
+                    raise ValueError(
+                        f"`{name}` has `identity: {{by: exchanged}}`, which needs `logins.jwt.exchange`"
+                    )
+                case "passed_on" if jwt is None:
+                    raise ValueError(f"`{name}` has `identity: {{by: passed_on}}`, which needs `logins.jwt`")
+                case "passed_on" if backend.connect is None or backend.connect.token is None:
+                    raise ValueError(
+                        f"`{name}` has `identity: {{by: passed_on}}`, which needs `connect.token` for what "
+                        "the gateway itself asks"
+                    )
         return self
 
     @model_validator(mode="after")

@@ -5,12 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from string import Formatter
 from typing import Annotated, Literal
-from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field, model_validator
 
 from gateway.lineage.openlineage.names import JOB_PARTS
-from gateway.settings.section import Bytes, MadePath, Name, Seconds, Secret, Section
+from gateway.settings.section import Bytes, MadePath, Name, Seconds, Secret, Section, require_http_url
 
 
 def _job_name(template: str) -> str:
@@ -52,13 +51,8 @@ class OpenLineageHttp(Section):
 
     @model_validator(mode="after")
     def _is_an_address(self) -> OpenLineageHttp:
-        parts = urlsplit(self.url)
-        if parts.scheme not in ("http", "https") or not parts.hostname or parts.port == 0:
-            raise ValueError(f"`{self.url}` is not an address such as `http://marquez:5000/api/v1/lineage`")
-        if parts.username is not None:
-            raise ValueError("remove the login from `url`; use `api_key`")
-        if self.ca_file is not None and parts.scheme != "https":
-            raise ValueError("`ca_file` needs an `https` address")
+        example = "http://marquez:5000/api/v1/lineage"
+        require_http_url(self.url, example, login="`api_key`", ca_file=self.ca_file)
         return self
 
 

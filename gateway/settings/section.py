@@ -155,9 +155,31 @@ class VaultSettings(Section):
         )
 
 
+def require_http_url(
+    written: str, example: str, *, login: str, ca_file: Path | None = None, is_base: bool = False
+) -> None:
+    """Raise ValueError for what is no address of HTTP such as the example, has a login, for which `login`
+    names the place, or has authorities for a certificate that nobody shows. `is_base`: paths are added."""
+    try:
+        parts = urlsplit(written)
+        is_address = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        raise ValueError(f"`{written}` is not an address such as `{example}`") from None
+    if not is_address or (is_base and (parts.query or parts.fragment)):
+        raise ValueError(f"`{written}` is not an address such as `{example}`")
+    if parts.username is not None:
+        raise ValueError(f"remove the login from the address; use {login}")
+    if ca_file is not None and parts.scheme != "https":
+        raise ValueError("`ca_file` needs an `https` address")
+
+
+def is_local(host: str | None) -> bool:
+    """Whether a name is this machine's own, so that nothing crosses a network on the way to it."""
+    return host in ("localhost", "127.0.0.1", "::1")
+
+
 def require_safe_url(name: str, written: str) -> None:
     """Raise ValueError for an address where secrets would cross a network in the clear."""
     url = urlsplit(written)
-    is_local = url.hostname in ("localhost", "127.0.0.1", "::1")
-    if not (url.scheme == "https" or (url.scheme == "http" and is_local)):
+    if not (url.scheme == "https" or (url.scheme == "http" and is_local(url.hostname))):
         raise ValueError(f"`{name}` must be an `https://` address")

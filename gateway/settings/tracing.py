@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 from typing import Annotated
-from urllib.parse import urlsplit
 
 from pydantic import Field, model_validator
 
-from gateway.settings.section import Count, Name, Seconds, Secret, Section
+from gateway.settings.section import Count, Name, Seconds, Secret, Section, require_http_url
 
 
 class TracingSettings(Section):
@@ -33,11 +32,6 @@ class TracingSettings(Section):
 
     @model_validator(mode="after")
     def _is_a_collector(self) -> TracingSettings:
-        parts = urlsplit(self.url)
-        if parts.scheme not in ("http", "https") or not parts.hostname or parts.port == 0:
-            raise ValueError(f"`{self.url}` is not an address such as `http://localhost:4318/v1/traces`")
-        if parts.username is not None:
-            raise ValueError("remove the login from `url`; use `headers`")
-        if self.ca_file is not None and parts.scheme != "https":
-            raise ValueError("`ca_file` needs an `https` address")
+        example = "http://localhost:4318/v1/traces"
+        require_http_url(self.url, example, login="`headers`", ca_file=self.ca_file)
         return self

@@ -217,12 +217,12 @@ class MetalakeSource:
 def without_secrets(metalake: Metalake, is_secret: Callable[[str, str], bool]) -> Metalake:
     """Return a metalake whose catalogs have no property that may hold a secret."""
 
-    def cleaned(catalog: MetalakeCatalog) -> MetalakeCatalog:
+    def leave_out_secrets(catalog: MetalakeCatalog) -> MetalakeCatalog:
         hidden = {key for key, value in catalog.properties.items() if is_secret(key, value)}
         shown = {key: value for key, value in catalog.properties.items() if key not in hidden}
         return replace(catalog, properties=shown, left_out=catalog.left_out | hidden)
 
-    return replace(metalake, catalogs=tuple(cleaned(catalog) for catalog in metalake.catalogs))
+    return replace(metalake, catalogs=tuple(leave_out_secrets(catalog) for catalog in metalake.catalogs))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

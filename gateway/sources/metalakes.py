@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections import Counter, OrderedDict
+from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -28,6 +28,7 @@ from gateway.catalog.providers import (
 )
 from gateway.catalog.spark_settings import NamedCatalog
 from gateway.errors import SluiceError
+from gateway.model.bounded import BoundedDict
 from gateway.model.catalog import Table, TableKind, TableName
 from gateway.model.metalakes import NONE_LISTED, RELATIONAL, ListedCatalogs, MetadataObject, Metalake
 from gateway.model.secret_values import HIDDEN, RevealedSecrets
@@ -146,7 +147,7 @@ class Metalakes:
         """Spark's own catalogs: name, lower case → class; None while they are not known."""
         self._changing = asyncio.Lock()
         self._in_force: dict[str, _InForce] = {}
-        self._gone: OrderedDict[str, str] = OrderedDict()
+        self._gone: BoundedDict[str, str] = BoundedDict(GONE_KEPT)
         self._numbers = itertools.count(1)
         self._listed = NONE_LISTED
         self._shown: tuple[ListedCatalogs, frozenset[str], ListedCatalogs] = (
@@ -154,7 +155,7 @@ class Metalakes:
             frozenset(),
             NONE_LISTED,
         )
-        self._owners: OrderedDict[TableName, str | None] = OrderedDict()
+        self._owners: BoundedDict[TableName, str | None] = BoundedDict(OWNERS_KEPT)
         self._secrets = RevealedSecrets()
 
     # -- what others ask -------------------------------------------------------------------------------------
@@ -257,9 +258,6 @@ class Metalakes:
             else:
                 # Owners are users here: what a group owns is nobody's.
                 self._owners[name] = None if owner is None or owner.group else owner.name
-                self._owners.move_to_end(name)
-                while len(self._owners) > OWNERS_KEPT:
-                    self._owners.popitem(last=False)
         return None if lake.source.stale() else self._owners.get(name)
 
     @property
@@ -373,8 +371,6 @@ class Metalakes:
             self._gone[name] = "which is now one of Spark's own" if name in (self._of_spark or ()) else gone
         for name in new:
             self._gone.pop(name, None)
-        while len(self._gone) > GONE_KEPT:
-            self._gone.popitem(last=False)
         self._in_force = new
         for table in [table for table in self._owners if table.catalog in old.keys() - same]:
             del self._owners[table]

@@ -188,7 +188,7 @@ class Conversion:
         contents = {kind: copy.content for kind, copy in said.items() if copy.content is not None}
         faults: list[str] = []
 
-        def converted(kind: DownloadKind, convert: Callable[[Mapping[str, Any]], T]) -> T | None:
+        def convert_content(kind: DownloadKind, convert: Callable[[Mapping[str, Any]], T]) -> T | None:
             content = contents.get(kind)
             if content is None:
                 return None
@@ -198,9 +198,9 @@ class Conversion:
                 faults.extend(error.faults)
                 return None
 
-        roles = converted(DownloadKind.ROLES, self._roles)
-        users = converted(DownloadKind.USERS, self._users)
-        found = converted(
+        roles = convert_content(DownloadKind.ROLES, self._roles)
+        users = convert_content(DownloadKind.USERS, self._users)
+        found = convert_content(
             DownloadKind.POLICIES,
             lambda content: self._policies(
                 content, contents.get(DownloadKind.TAGS), contents.get(DownloadKind.SHARING)

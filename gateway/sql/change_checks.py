@@ -92,7 +92,7 @@ def read_action(
     values = _read_values(words)
     if values is None or len(values) != len(assignments):
         return UNREADABLE
-    return _made(zip(assignments, values, strict=True), check, names, inserted=True)
+    return _build_checks(zip(assignments, values, strict=True), check, names, inserted=True)
 
 
 def ask(made: RowMade, check: RowCheck, *, bare: bool) -> str | Unsupported | None:
@@ -141,10 +141,10 @@ def _read_set(
     if len(items) != len(assignments):
         return UNREADABLE
     values = [item.partition("=")[2] for item in items]
-    return _made(zip(assignments, values, strict=True), check, names, kept=kept)
+    return _build_checks(zip(assignments, values, strict=True), check, names, kept=kept)
 
 
-def _made(
+def _build_checks(
     pairs: Iterator[tuple[Expression, str]],
     check: RowCheck,
     names: frozenset[str],

@@ -12,16 +12,15 @@ its part, and has no rows to answer with.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from gateway.model.catalog import TableName
+from gateway.model.catalog import FileNames, TableName
 from gateway.model.files import decode_table_name
 from gateway.model.statement import CatalogChanged, DatasetAction, TendDataset
 from gateway.sql.required import Privilege, Required, Unsupported
 from gateway.sql.scope import table_resource
 
-_Source = Callable[[tuple[str, ...]], TableName]
 """Makes a table's name of a path, or raises ValueError."""
 
 _SPACE = r"[ \t\r\n]"
@@ -59,13 +58,13 @@ def dataset_statement(text: str) -> DatasetStatement | None:
 
 
 def dataset_privileges(
-    statement: DatasetStatement, required: Required, sources: Mapping[str, _Source]
+    statement: DatasetStatement, required: Required, sources: Mapping[str, FileNames]
 ) -> Required | Unsupported:
     """Return what the statement wants, from what Spark's own on the same name would: `promote` on the table,
     which may be another one afterwards."""
     table = required.pins[0].table if len(required.pins) == 1 else None
     # RULE (dataset-statement-on-files)
-    if table is None or not any(_is_of(make, table.fold()) for make in sources.values()):
+    if table is None or not any(_is_of(one, table.fold()) for one in sources.values()):
         return Unsupported("PROMOTE, REFRESH and FORGET METADATA need the name of a table made of files")
     return replace(
         required,
@@ -74,10 +73,10 @@ def dataset_privileges(
     )
 
 
-def _is_of(make: _Source, table: TableName) -> bool:
+def _is_of(source: FileNames, table: TableName) -> bool:
     """Say whether a table has the name of a path of the source."""
     path = decode_table_name(table.table)
     try:
-        return path is not None and make(path) == table
+        return path is not None and source.table(path) == table
     except ValueError:
         return False

@@ -342,15 +342,15 @@ class _LeakDomain:
             takes, passes = self.scanned[scan].takes, self.scanned[scan].passes
             self.resolver.step(each)
 
-            def stored(parts: Sequence[str], scan: Span = scan) -> tuple[str, str] | None:
+            def find_stored(parts: Sequence[str], scan: Span = scan) -> tuple[str, str] | None:
                 one = found[tuple(parts)]
                 origins = [o for o in one.value if o.scan == scan] if one is not None else []
                 return (origins[0].column, origins[0].type) if len(origins) == 1 else None
 
-            used = {parts: its[0] for parts in found if (its := stored(parts)) is not None}
+            used = {parts: its[0] for parts in found if (its := find_stored(parts)) is not None}
             if len(used) < len(found) or not (takes or passes).issuperset(used.values()):
                 continue
-            copy = copy_of(condition, stored, text)
+            copy = copy_of(condition, find_stored, text)
             if copy is None:
                 continue
             if takes.issuperset(used.values()):
@@ -425,11 +425,11 @@ def _merge_equal(outputs: _Outputs, pairs: _Pairs) -> _Outputs:
         groups = [known for known in groups if not known & group] + [group.union(*touched)]
     by_origin = {origin: group for group in groups for origin in group}
 
-    def equated(one: _Output) -> _Origins:
+    def join_origins(one: _Output) -> _Origins:
         found = [by_origin[origin] for origin in one.value if origin in by_origin]
         return one.value.union(*found) if found else one.value
 
-    return _map_outputs(outputs, equated) if groups else outputs
+    return _map_outputs(outputs, join_origins) if groups else outputs
 
 
 def _match_outputs(side: _Outputs, other: _Outputs, pairs: _Pairs) -> _Outputs:

@@ -100,15 +100,15 @@ def _predicate(
         for key, bits in part.dependencies.items():
             dependencies[key] = dependencies.get(key, 0) | bits
 
-    def deciding(bits: int) -> tuple[Transformation, ...]:
+    def list_transformations(bits: int) -> tuple[Transformation, ...]:
         return _list_transformations(condition.clause.subtype, bits)
 
-    sources, steps = _split(dependencies, vertices, deciding)
+    sources, steps = _split(dependencies, vertices, list_transformations)
     if not sources or not targets:
         return None
     conjuncts = []
     for part in condition.parts:
-        of_part, _ = _split(part.dependencies, vertices, deciding)
+        of_part, _ = _split(part.dependencies, vertices, list_transformations)
         if of_part:
             real = [key for key in part.dependencies if key not in vertices.steps]
             conjuncts.append(

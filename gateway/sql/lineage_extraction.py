@@ -117,7 +117,7 @@ class TextSource(FunctionNames):
         """Return what the relations are called in full, lower case."""
         found: dict[Span, Parts] = {}
         for span, relation in self.relations.items():
-            if self._bound(relation) is None:
+            if self._find_bound(relation) is None:
                 found[span] = name_in_full(relation.parts, self.of.names)
         return found
 
@@ -131,7 +131,7 @@ class TextSource(FunctionNames):
         return found
 
     def _read(self, relation: ReadRelation) -> LineageColumns:
-        bound = self._bound(relation)
+        bound = self._find_bound(relation)
         if bound is not None:
             return bound()
         if relation.role is RelationRole.TARGET:
@@ -140,7 +140,7 @@ class TextSource(FunctionNames):
                 return self.sources.table(table)
         return self.sources.scan(relation.parts, self.of.names)
 
-    def _bound(self, relation: ReadRelation) -> Callable[[], LineageColumns] | None:
+    def _find_bound(self, relation: ReadRelation) -> Callable[[], LineageColumns] | None:
         if len(relation.parts) > 1 or relation.role is not RelationRole.SCAN:
             return None
         return self.bound.get(relation.parts[0].lower())

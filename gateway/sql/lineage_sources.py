@@ -150,7 +150,7 @@ class Sources:
         scan = self.vertices.scan()
         self._datasets.append(dataset)
         known = () if table is None else table.columns
-        return self._scanned([scan], [(column.name.lower(), column.type) for column in known])
+        return self._read_as_one([scan], [(column.name.lower(), column.type) for column in known])
 
     def files(self, paths: Sequence[str], columns: Sequence[tuple[str, str]]) -> LineageColumns:
         """Return files by their locations, read as one. `columns`: names and types, none if not known."""
@@ -158,9 +158,9 @@ class Sources:
         for path in paths:
             scans.append(self.vertices.scan())
             self._datasets.append(Dataset(DatasetKind.PATH, (path,)))
-        return self._scanned(scans, columns)
+        return self._read_as_one(scans, columns)
 
-    def _scanned(self, scans: Sequence[int], columns: Sequence[tuple[str, str]]) -> LineageColumns:
+    def _read_as_one(self, scans: Sequence[int], columns: Sequence[tuple[str, str]]) -> LineageColumns:
         """Return what is read as one: with columns that nobody knows it has whatever is asked of it."""
         if columns:
             values = [(name, replace(self._column(scans, name), type=type_)) for name, type_ in columns]
@@ -266,7 +266,7 @@ class Sources:
         """Return what a statement made, by column, and its rows: both of what it read."""
         scans: dict[Dataset, int] = {}
 
-        def numbered(sources: tuple[SourceColumn, ...]) -> AttributeDependencies:
+        def number_sources(sources: tuple[SourceColumn, ...]) -> AttributeDependencies:
             found: AttributeDependencies = {}
             for source in sources:
                 dataset = source.column.dataset
@@ -280,11 +280,11 @@ class Sources:
             return found
 
         for edge in made.edges:
-            self.vertices.steps.update(numbered(edge.steps))
-        rows, own = _rows_of(made, numbered)
+            self.vertices.steps.update(number_sources(edge.steps))
+        rows, own = _rows_of(made, number_sources)
         values = {
             edge.targets[0]: Value(
-                numbered((*edge.sources, *edge.steps)), own.get(edge.targets[0], ()), (edge.expression,)
+                number_sources((*edge.sources, *edge.steps)), own.get(edge.targets[0], ()), (edge.expression,)
             )
             for edge in made.edges
             if edge.type is EdgeType.PROJECTION

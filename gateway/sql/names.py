@@ -7,10 +7,18 @@ current namespace; the first part of a longer name is a catalog when a catalog o
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from gateway.model.catalog import GLOBAL_TEMP, TableName, join_namespace, levels, quote, quote_parts
+from gateway.model.catalog import (
+    GLOBAL_TEMP,
+    FileNames,
+    TableName,
+    join_namespace,
+    levels,
+    quote,
+    quote_parts,
+)
 from gateway.model.files import SESSION_CATALOG
 from gateway.model.metalakes import NONE_LISTED, ListedCatalogs
 from gateway.model.statement import SessionContext
@@ -82,7 +90,7 @@ class Names:
 
     context: SessionContext
     catalogs: frozenset[str]
-    sources: Mapping[str, Callable[[tuple[str, ...]], TableName]] = field(default_factory=dict)
+    sources: Mapping[str, FileNames] = field(default_factory=dict)
     """As `CatalogSnapshot` has them: first parts that mean files, and are no catalogs."""
     listed: ListedCatalogs = NONE_LISTED
     """As `CatalogSnapshot` has them: catalogs that come and go."""
@@ -144,7 +152,7 @@ class Names:
             return Ungovernable("is in a reserved namespace")
         if self._means_files(parts):
             try:
-                return _of_files(self.sources[parts[0].lower()](parts[1:]))
+                return _of_files(self.sources[parts[0].lower()].table(parts[1:]))
             except ValueError as why:
                 return Ungovernable(str(why))
         catalog, rest = self._split_catalog(parts)

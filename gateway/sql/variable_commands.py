@@ -53,7 +53,7 @@ def _is_of_strings(tree: ExpressionNode | None) -> bool:
     return held is not None and held.node in ("Cast", "Literal") and held.type == "string"
 
 
-def _given(tree: ExpressionNode | None, number: int) -> list[str | None]:
+def _list_given_strings(tree: ExpressionNode | None, number: int) -> list[str | None]:
     """Return the strings that SET VARIABLE gives so many variables, where they are written in it."""
     query = tree.plans[0] if tree is not None and len(tree.plans) == 1 else None
     # RULE (variable-one-row): of no row a variable is NULL.
@@ -69,7 +69,7 @@ def assign(scope: CommandScope) -> Required:
     if not isinstance(held, tuple):
         raise CannotClassify("the names of the variables could not be read")
     names = [_name(_parts(one, scope)) for one in held]
-    given = dict(zip(names, _given(scope.reading.tree, len(names)), strict=True))
+    given = dict(zip(names, _list_given_strings(scope.reading.tree, len(names)), strict=True))
     # RULE (variable-of-strings)
     known = {
         n: text for n, text in given.items() if text is not None and n in scope.names.context.string_variables

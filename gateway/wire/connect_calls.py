@@ -8,11 +8,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeVar
 
-from gateway.errors import BackendUnavailable
 from gateway.model.handles import SparkHandle
 from gateway.wire import connect_peek as peeked
 from gateway.wire.connect import parse, pb, serialize
-from gateway.wire.connect_peek import ResponsePeek, peek
+from gateway.wire.connect_peek import ResponsePeek
 from gateway.wire.connect_requests import (
     INTERRUPT_OPERATION,
     AddArtifactsRequest,
@@ -22,7 +21,6 @@ from gateway.wire.connect_requests import (
     ConfigOperation,
     InterruptRequest,
 )
-from gateway.wire.protobuf import ProtobufError
 
 SessionKey = tuple[str, str]
 """User and session id, as Spark keys its own."""
@@ -186,14 +184,6 @@ def sql_plan(text: str) -> bytes:
 # -- answers. All but the first raise ProtobufError.
 
 
-def look_at(response: bytes) -> ResponsePeek:
-    """Say what a response of a stream is. Raises BackendUnavailable for bytes that are none."""
-    try:
-        return peek(response)
-    except ProtobufError:
-        raise BackendUnavailable("Spark's response is not valid protobuf") from None
-
-
 def operation_states(answer: bytes) -> list[int]:
     """Return what a `GetStatusResponse` says of its operations."""
     return [status.state for status in parse(pb.GetStatusResponse, answer).operation_statuses]
@@ -222,7 +212,7 @@ def rows_of_command(response: bytes) -> bytes | None:
 
 
 def handles_in(seen: ResponsePeek, data: bytes) -> list[SparkHandle]:
-    """Return what a response gives an id to."""
+    """Return what a response of `GIVING_IDS` gives an id to."""
     match seen.case:
         case peeked.CHECKPOINT_COMMAND_RESULT:
             result = parse(pb.ExecutePlanResponse, data).checkpoint_command_result

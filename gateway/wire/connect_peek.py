@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from gateway.errors import BackendUnavailable
 from gateway.wire.protobuf import BYTES, VARINT, ProtobufError, build_malformed_error, read_varint, skip
 
 NONE = 0
@@ -27,6 +28,10 @@ PIPELINE_COMMAND_RESULT = 22
 PIPELINE_QUERY_FUNCTION_EXECUTION_SIGNAL = 23
 EXTENSION = 999
 
+GIVING_IDS = frozenset(
+    {CHECKPOINT_COMMAND_RESULT, WRITE_STREAM_OPERATION_START_RESULT, STREAMING_QUERY_MANAGER_COMMAND_RESULT}
+)
+"""What gives something an id by which plans may name it."""
 CASES = frozenset(
     {
         ARROW_BATCH,
@@ -164,3 +169,11 @@ def _text(raw: bytes) -> str:
         return raw.decode()
     except UnicodeDecodeError:
         raise build_malformed_error() from None
+
+
+def look_at(response: bytes) -> ResponsePeek:
+    """Say what a response of a stream is. Raises BackendUnavailable for bytes that are none."""
+    try:
+        return peek(response)
+    except ProtobufError:
+        raise BackendUnavailable("Spark's response is not valid protobuf") from None

@@ -217,6 +217,10 @@ CallRequest = (
 """Requests without a plan that are one message."""
 
 
+USER_CONTEXT = 2 << 3 | BYTES
+"""Tag of the user of every request."""
+
+
 def is_uuid(text: str) -> bool:
     return _UUID.fullmatch(text) is not None
 
@@ -248,6 +252,18 @@ def read_session(method: str, data: bytes) -> tuple[str, str]:
     if not is_uuid(texts[0]):
         raise _no_handle(texts[0])
     return texts[0], texts[1]
+
+
+def read_user(data: bytes) -> str:
+    """Return the user of a request of the gateway's own writing, without reading the rest."""
+    at, end, user = 0, len(data), ""
+    while at < end:
+        tag, at = read_varint(data, at, end)
+        begin, at = at, skip(data, at, end, tag & 7)
+        if tag == USER_CONTEXT:
+            length, begin = read_varint(data, begin, end)
+            user = pb.UserContext.FromString(data[begin : begin + length]).user_id
+    return user
 
 
 def read_clone_id(data: bytes) -> str:

@@ -11,6 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from google.rpc import error_details_pb2
+
 from gateway.wire.connect import parse, pb, serialize
 from gateway.wire.connect_calls import pair
 from gateway.wire.connect_requests import pairs_of
@@ -377,10 +379,9 @@ def with_interrupted(data: bytes, operation_ids: Iterable[str], renamed: Mapping
     return serialize(response)
 
 
-def with_running(
-    data: bytes, operation_ids: Iterable[str], renamed: Mapping[str, str], *, listed: bool
-) -> bytes:
-    """Return a `GetStatusResponse`, without extensions, that says of these operations that they run.
+def with_running(data: bytes, waits: Mapping[str, str], renamed: Mapping[str, str], *, listed: bool) -> bytes:
+    """Return a `GetStatusResponse`, without extensions of Spark's, that says of these operations that they
+    run, and what each waits for, if for anything: as `google.rpc.RequestInfo`.
 
     `renamed` as above; `listed`: all operations were asked for, and not some by their ids.
     """
@@ -395,11 +396,14 @@ def with_running(
         status.operation_id = renamed.get(status.operation_id, status.operation_id)
         status.ClearField("extensions")
         told[status.operation_id] = status
-    for operation_id in operation_ids:
+    for operation_id, words in waits.items():
+        if operation_id not in told and listed:
+            told[operation_id] = response.operation_statuses.add(operation_id=operation_id)
         if operation_id in told:
             told[operation_id].state = _RUNNING
-        elif listed:
-            response.operation_statuses.add(operation_id=operation_id, state=_RUNNING)
+            if words:
+                info = error_details_pb2.RequestInfo(serving_data=words)
+                told[operation_id].extensions.add().Pack(info)
     return serialize(response)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,9 @@ from gateway.app.doctor import DoctorFinding, examine
 from gateway.app.outgoing import OutgoingAddress, ReachAnswer
 from gateway.cli import main
 from gateway.database.migrate import SchemaState, migrations
+from gateway.frontends import jwt_logins
+from gateway.frontends.ldap_rules import LdapRefused, LdapUnavailable
+from gateway.model.principal import Principal
 from gateway.model.spark_configuration import SparkConfiguration
 
 SETTINGS = """\
@@ -34,7 +38,7 @@ SPARK = {
 def report(spark: Mapping[str, str] | None = SPARK, **more: Any) -> CheckReport:
     found: dict[str, Any] = {"files": ("gateway.yaml",), "faults": (), "warnings": (), "policies": 7}
     if spark is not None:
-        found["spark"] = SparkConfiguration(version="4.3.0", settings=spark, parsers=())
+        found["sparks"] = {"default": SparkConfiguration(version="4.3.0", settings=spark, parsers=())}
     schema = SchemaState(applied=(1, 2), pending=tuple(migrations()[2:4]), changed=(), newer=())
     found["database"] = DatabaseAnswer(version="17.2", clock_ahead_s=-0.2, schema=schema)
     return CheckReport(**(found | more))
@@ -132,6 +136,62 @@ def test_the_exit_code_says_whether_it_may_mend_itself(
     out = capsys.readouterr().out
     assert f"{len(failed)} faults" in out
     assert out.count("→") == len(failed)
+
+
+class Directory:
+    """A directory that says the same to everybody."""
+
+    def __init__(self, answer: Exception) -> None:
+        self._answer = answer
+
+    async def find(self, _user: str) -> Principal:
+        raise self._answer
+
+    def close(self) -> None:
+        pass
+
+
+@pytest.mark.parametrize(
+    ("answer", "state"),
+    [(LdapRefused(), "ok"), (LdapUnavailable("the password of `bind_dn` is wrong"), "fault")],
+)
+def test_a_directory_and_an_issuer_are_asked_as_for_a_login(
+    config: Path, monkeypatch: pytest.MonkeyPatch, answer: Exception, state: str
+) -> None:
+    (config.parent / "secret").write_text("hunter2")
+    config.write_text(
+        SETTINGS
+        + """\
+logins:
+  ldap: {urls: ["ldaps://dir"], bind_dn: "cn=s", bind_password: {file: secret}, user_base: x, groups: none}
+  jwt: {issuer: "https://issuer", audiences: [sluice], jwks_url: "https://issuer/keys"}
+"""
+    )
+
+    async def fetch(url: str) -> Any:
+        assert url == "https://issuer/keys"
+        return {"keys": [{"kty": "oct"}]}
+
+    monkeypatch.setattr(doctor, "make_directory", lambda _: Directory(answer))
+    monkeypatch.setattr(jwt_logins, "fetch_json", fetch)
+    answered(monkeypatch, report())
+    found = asyncio.run(examine(config))
+    ldap, tokens = [one for one in found if one.area == "logins"]
+    assert ldap.state == state
+    assert ("bind_dn" in ldap.text, bool(ldap.advice), ldap.away) == (state == "fault",) * 3
+    assert (tokens.state, "no key for an allowed algorithm" in tokens.text) == ("fault", True)
+
+
+def test_each_of_several_sparks_is_described(config: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    config.write_text(SETTINGS + "backends: {etl: {thrift: {host: etl}}}\n")
+    etl = SparkConfiguration(version="4.2.1", settings={}, parsers=())
+    whole = report()
+    answered(monkeypatch, replace(whole, sparks={**whole.sparks, "etl": etl}))
+    told = [one.text for one in asyncio.run(examine(config)) if one.area == "spark"]
+    assert told[0] == "`default`: Spark 4.3.0 parses statements as the gateway does"
+    assert told[1] == "`etl`: Spark 4.2.1 parses statements as the gateway does"
+    assert [one for one in told[2:] if "grpc" in one] == [], "it has no Spark Connect"
+    assert all(one.startswith("`etl`: Spark's `") for one in told[2:])
 
 
 async def test_settings_that_cannot_be_read_are_told_and_nothing_is_asked(tmp_path: Path) -> None:

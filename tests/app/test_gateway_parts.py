@@ -18,8 +18,9 @@ from gateway.app.embedded import build_embedded_conf
 from gateway.app.endpoints import require_free
 from gateway.app.explaining import make_upstream, own_extensions, own_places
 from gateway.app.files import list_fixed_urls
-from gateway.app.gateway import only_one, run_together, session_limits, to_the_end
+from gateway.app.gateway import run_together, session_limits, to_the_end
 from gateway.app.signals import until_signalled
+from gateway.app.site_checks import only_one
 from gateway.errors import BackendUnavailable, Faults
 from gateway.model.spark_configuration import NOT_COMPARED
 from gateway.model.table_formats import ICEBERG

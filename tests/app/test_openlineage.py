@@ -77,7 +77,7 @@ async def test_a_file_that_is_not_there_is_told_at_the_start(more: str, tmp_path
     [
         ("{transport: http}", "needs a section `http`"),
         ("{http: {url: 'marquez:5000'}}", "is not an address"),
-        ("{http: {url: 'http://a:b@marquez/'}}", "remove the login from `url`"),
+        ("{http: {url: 'http://a:b@marquez/'}}", "remove the login from the address; use `api_key`"),
         ("{http: {url: 'http://marquez/', ca_file: x}}", "needs an `https` address"),
         ("{http: {url: 'http://marquez/', spool_bytes: 10}}", "greater than or equal to"),
         ("{job: '{nobody}'}", "only `{operation}`, `{target}`, `{user}` in braces"),

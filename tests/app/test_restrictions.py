@@ -42,7 +42,7 @@ from tests.judge_world import SERVICE_DEFS
 from tests.plan.frames import message
 from tests.plan.frames import table as frame
 from tests.policy.restricted_tables import answer, schema
-from tests.session.fakes import FakeCatalog
+from tests.session.fakes import FakeCatalog, FakePolicies
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -142,8 +142,7 @@ class Restricted:
         self.verdicts = Verdicts(
             VerdictInputs(
                 judge=partial(judge, reader=reader, rules=Rules()),
-                policies=lambda: policies,
-                authority=engine_for,
+                policies=FakePolicies(lambda: policies, engine_for),
                 catalog=self.catalog,
                 restrictions=self.source,
             )

@@ -87,7 +87,7 @@ class Running:
         self.admin = f"http://{host}:{port}"
 
     def principal(self, user: str) -> Principal:
-        return self.sparks.main.dependencies.principals()[user]
+        return self.sparks.main.dependencies.policies.principals[user]
 
     async def open(self, user: str, backend: str = "") -> Handle:
         return await self.sessions.open_session(
@@ -222,6 +222,24 @@ async def test_a_change_on_one_spark_is_known_on_those_that_share_its_metastore(
         assert {name for name in after if after[name] != before[name]} == {"same", "shares"}
         locks = {name: here.sparks.parts[name].dependencies.locks for name in handles}
         assert locks["same"] is locks["shares"] is not locks["main"]
+
+
+async def test_a_gateway_starts_while_its_main_spark_is_away(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reader: ReaderPool, database: str, stubs: Any
+) -> None:
+    await stubs["main"].stop()
+    async with running(tmp_path, monkeypatch, reader, database, stubs) as here:
+        with pytest.raises(BackendUnavailable):
+            await here.open(BOB)
+        describe(stubs["same"], "employee", {"id": "int"})
+        handle = await here.open(BOB, "same")
+        await here.run(BOB, handle, "SELECT id FROM hr.employee")
+        assert (await here.get("/readyz"))[0] == 200, "others take sessions"
+        await stubs["main"].start()
+        await until(lambda: here.spark("main").breakers["thrift"].state == "closed", "is back")
+        describe(stubs["main"], "employee", {"id": "int", "pay": "int"})
+        await here.run(BOB, await here.open(BOB), "SELECT * FROM hr.employee")
+        assert any("CASE WHEN FALSE THEN `pay` END" in text for text in stubs["main"].texts())
 
 
 async def test_a_dead_spark_a_drained_one_and_one_that_comes_late(

@@ -27,7 +27,7 @@ from gateway.app.checking import CheckReport, check
 from gateway.app.database_checks import ask_database
 from gateway.app.descriptors import few_descriptors
 from gateway.app.gateway import Gateway
-from gateway.app.site_checks import check_site, unwritable
+from gateway.app.site_checks import check_site, only_one, unwritable
 from gateway.database.postgres import EmbeddedPostgres
 from gateway.errors import Faults
 from gateway.frontends.users import set_user
@@ -892,7 +892,7 @@ async def test_files_alone_are_looked_at_where_no_gateway_is_to_run(site: Site) 
 
 async def test_a_gateway_that_runs_has_its_ports(site: Site) -> None:
     site.settings(f"listeners: {{thrift: {{port: {site.taken_port()}}}, admin: {{port: 0}}}}\n", ports=False)
-    with gateway_module.only_one(site.directory / "run" / "ledger"):
+    with only_one(site.directory / "run" / "ledger"):
         report = await checked(site)
         assert report.faults == ()
         assert any("a running gateway uses" in one for one in report.not_asked)
@@ -904,7 +904,7 @@ async def test_a_gateway_that_runs_has_its_ports(site: Site) -> None:
 
 async def test_a_spool_within_that_of_another_gateway_is_a_fault(site: Site) -> None:
     site.settings("ledger: {directory: run/inner}\n")
-    with gateway_module.only_one(site.directory / "run"):
+    with only_one(site.directory / "run"):
         (fault,) = (await checked(site)).faults
         assert f"is within the spool of a running gateway, `{site.directory}/run`" in fault
     assert (await checked(site)).faults == ()

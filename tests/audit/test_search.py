@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import uuid
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import asyncpg
 import pytest
 
 from gateway.audit.ledger import FileLedger
-from gateway.audit.search import EventQuery, Found, search, tail
+from gateway.audit.search import EventQuery, Found, find_event, search, tail
 from gateway.errors import Faults, LedgerUnavailable
 from gateway.model.audit import AuditEvent
-from tests.audit.ledgers import running, shipped
+from tests.audit.ledgers import running, settings, shipped
 from tests.audit.samples import cleared, completed, login, refused
 from tests.speed import patience
 
@@ -155,3 +157,27 @@ async def test_following_sees_other_gateways_through_the_database(tmp_path: Path
         await other.record_decided(event)
         assert await asyncio.wait_for(coming, patience()) == event
         await stream.aclose()
+
+
+async def test_one_event_is_found_by_its_id_or_its_statements_in_spool_and_database(
+    tmp_path: Path, database: str
+) -> None:
+    async with running(tmp_path, database) as ledger:
+        events = await fill(ledger)
+        await shipped(ledger)
+    unshipped = FileLedger(settings(tmp_path / "other", None))
+    await unshipped.start()
+    late = refused()
+    await unshipped.record_decided(late)
+    connection = await asyncpg.connect(database)
+    bob = events["bob"]
+    found, others = await find_event(connection, uuid.UUID(bob.statement_id))
+    assert found is not None
+    assert (found.event.event_id, found.end is not None, len(others)) == (bob.event_id, True, 1)
+    assert (await find_event(connection, uuid.UUID(late.event_id)))[0] is None
+    spooled, _ = await find_event(connection, uuid.UUID(late.event_id), spool=tmp_path / "other")
+    assert spooled is not None
+    assert spooled.event == late
+    assert await find_event(connection, uuid.uuid4()) == (None, [])
+    await connection.close()
+    await unshipped.close()

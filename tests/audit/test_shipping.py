@@ -7,6 +7,7 @@ import dataclasses
 import os
 import signal
 from collections.abc import AsyncIterator
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, cast
 
@@ -19,6 +20,7 @@ from gateway.audit.segment import NO_STATEMENT, Entry, Mark
 from gateway.audit.shipper import Shipper, ShipperLimits
 from gateway.audit.spool import Spool
 from gateway.audit.verify import verify
+from gateway.database.policy_use import load_policy_use
 from gateway.database.postgres import EmbeddedPostgres
 from gateway.model.audit import AuditEvent
 from tests.audit.ledgers import ask, kinds, running, shipped
@@ -164,6 +166,34 @@ async def test_clocks_that_are_wrong_have_partitions_too(tmp_path: Path, databas
             await ledger.record(completed(event))
     assert {event.time for event in await stored(database)} >= set(times)
     assert len(await kinds(database)) == 5
+
+
+async def test_the_last_use_of_policies_is_noted_with_what_is_shipped(tmp_path: Path, database: str) -> None:
+    first = with_body(cleared(), policies=["p", "q"])
+    soon = dataclasses.replace(with_body(cleared(), policies=["p"]), time=later(first, 5))
+    much_later = dataclasses.replace(
+        with_body(cleared(), policies=["p", "p", "x" * 3_000]), time=later(first, 120)
+    )
+    before = dataclasses.replace(with_body(cleared(), policies=["p"]), time=later(first, -600))
+    seen = []
+    for event in (first, soon, much_later, before):
+        async with running(tmp_path / event.event_id, database) as ledger:
+            await ledger.record_decided(event)
+            await shipped(ledger)
+        connection = await asyncpg.connect(database)
+        try:
+            seen.append(await load_policy_use(connection, ["p", "q", "never"]))
+        finally:
+            await connection.close()
+    at = datetime.fromisoformat(first.time)
+    assert [use.last["p"] - at for use in seen] == [timedelta(seconds=n) for n in (0, 0, 120, 120)]
+    assert seen[-1].last.keys() == {"p", "q"}
+    assert seen[-1].since is not None
+
+
+def later(event: AuditEvent, seconds: float) -> str:
+    moved = datetime.fromisoformat(event.time) + timedelta(seconds=seconds)
+    return moved.isoformat().replace("+00:00", "Z")
 
 
 async def test_a_partition_that_someone_dropped_is_made_again(tmp_path: Path, database: str) -> None:

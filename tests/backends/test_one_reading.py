@@ -13,8 +13,9 @@ from structlog.testing import capture_logs
 
 from gateway.backends.spark_connect import SparkConnectBackend, SparkConnectOptions
 from gateway.backends.spark_connect_service import SparkConnectService
-from gateway.backends.spark_thrift import SparkThriftBackend, SparkThriftOptions
+from gateway.backends.spark_thrift import SparkThriftBackend
 from gateway.backends.spark_thrift_connection import SparkAddress
+from gateway.backends.spark_thrift_options import SparkThriftOptions
 from gateway.backends.spark_thrift_questions import MAX_SETTINGS
 from gateway.backends.spark_thrift_service import SparkThriftService
 from gateway.errors import BackendMismatch, BackendUnavailable, SessionElsewhere
@@ -88,7 +89,7 @@ async def connect() -> AsyncIterator[Endpoint]:
         backend = SparkConnectBackend(SparkConnectOptions(host="127.0.0.1", port=server.port, reader=READER))
 
         async def opened() -> None:
-            session = await backend.open_session(SESSION, "bob")
+            session = await backend.own.open_session(SESSION, "bob")
             assert session.id == f"{SESSION}@{spark.process}"
 
         yield Endpoint(spark, opened, backend.probe)
@@ -257,7 +258,7 @@ async def test_a_spark_without_a_catalog_that_names_begin_with_gets_no_statement
             settings |= {place + name: value for name, value in known.items()}
         for opened in (
             lambda: thrift.open_session(Principal(user="bob"), protocol_version=9, settings={}),
-            lambda: connect.open_session(SESSION, "bob"),
+            lambda: connect.own.open_session(SESSION, "bob"),
         ):
             with pytest.raises(BackendMismatch) as caught:
                 await opened()
@@ -265,7 +266,7 @@ async def test_a_spark_without_a_catalog_that_names_begin_with_gets_no_statement
         for settings in (hive.settings, spark.settings):
             settings |= {f"{place}lake": "x.Y"}
         await (await thrift.open_session(Principal(user="bob"), protocol_version=9, settings={})).close()
-        await connect.open_session(SESSION, "bob")
+        await connect.own.open_session(SESSION, "bob")
         await connect.close()
         await thrift.close()
 
@@ -375,7 +376,7 @@ async def test_a_spark_that_does_not_name_its_session_is_not_used() -> None:
         server.answers["Config"] = nameless
         backend = SparkConnectBackend(SparkConnectOptions(host="127.0.0.1", port=server.port))
         with pytest.raises(BackendUnavailable, match="newer"):
-            await backend.open_session(SESSION, "bob")
+            await backend.own.open_session(SESSION, "bob")
         await backend.close()
 
 
@@ -426,11 +427,11 @@ async def test_a_session_of_before_says_which_catalogs_it_was_told_of() -> None:
         )
         backend = SparkConnectBackend(options)
         # Where nothing comes and goes nobody asks.
-        assert (await backend.open_session(SESSION, "bob")).known_catalogs == frozenset()
+        assert (await backend.own.open_session(SESSION, "bob")).known_catalogs == frozenset()
         told["grav"] = 1
-        assert (await backend.open_session(SESSION, "bob")).known_catalogs == {"grav", "own"}
+        assert (await backend.own.open_session(SESSION, "bob")).known_catalogs == {"grav", "own"}
         spark.sessions.clear()
-        assert (await backend.open_session(SESSION, "bob")).known_catalogs == frozenset()
+        assert (await backend.own.open_session(SESSION, "bob")).known_catalogs == frozenset()
         await backend.close()
 
 
@@ -447,7 +448,7 @@ async def test_a_session_logs_in_to_catalogs_in_its_users_name_and_the_gateways_
         connect = SparkConnectBackend(
             SparkConnectOptions(host="127.0.0.1", port=server.port, catalog_logins=logins)
         )
-        opened = await connect.open_session(SESSION, "bob")
+        opened = await connect.own.open_session(SESSION, "bob")
         assert spark.sessions[SESSION][key] == "bobs"
         # What Spark itself has is asked in a session of the gateway's, and the token is no setting of bob's.
         assert opened.own_settings[key] == "of the gateway"
@@ -489,20 +490,20 @@ async def test_a_session_is_one_gateways(told: dict[str, int]) -> None:
             return SparkConnectBackend(options)
 
         one, again, two = of("g-1"), of("g-1"), of("g-2")
-        opened = await one.open_session(SESSION, "bob")
+        opened = await one.own.open_session(SESSION, "bob")
         # The mark means nothing to masks and filters, and a gateway that was started anew knows its own.
         assert list_changed_settings(opened.settings, opened.own_settings) == frozenset()
-        assert (await again.open_session(SESSION, "bob")).id == opened.id
+        assert (await again.own.open_session(SESSION, "bob")).id == opened.id
         before = dict(spark.sessions[SESSION])
         with pytest.raises(SessionElsewhere, match="through another gateway"):
-            await two.open_session(SESSION, "bob")
+            await two.own.open_session(SESSION, "bob")
         if told:
             assert spark.sessions[SESSION] == before, "nothing is told otherwise in it"
         assert [key for key in spark.sessions[SESSION] if "sluice" in key] == ["spark.sluice.gateway.g-1"]
         # Of two that come at once neither has looked before the other has left its mark.
         spark.sessions.clear()
         both = await asyncio.gather(
-            *(backend.open_session(SESSION, "bob") for backend in (one, two)), return_exceptions=True
+            *(backend.own.open_session(SESSION, "bob") for backend in (one, two)), return_exceptions=True
         )
         assert any(isinstance(found, SessionElsewhere) for found in both)
         # Probes of all gateways have one session.

@@ -119,7 +119,7 @@ async def test_a_cleared_plan_goes_out_in_its_envelope_and_nothing_else() -> Non
             chunk_bytes=1 << 20,
             server_session="s" * 36,
         )
-        assert await all_of(backend.execute(cleared(plan.SerializeToString()), everything)) == [
+        assert await all_of(backend.own.execute(cleared(plan.SerializeToString()), everything)) == [
             b"\x0a\x01a",
             b"\x0a\x01b",
         ]
@@ -154,8 +154,8 @@ async def test_spark_is_told_the_trace_that_a_call_is_of() -> None:
         plan = pb.Plan(root=pb.Relation(range=pb.Range(end=1, step=1))).SerializeToString()
         before = CURRENT.set(span)
         try:
-            await all_of(backend.execute(cleared(plan), envelope()))
-            await backend.call("Config", b"")
+            await all_of(backend.own.execute(cleared(plan), envelope()))
+            await backend.own.call("Config", b"")
         finally:
             CURRENT.reset(before)
         assert [metadata["traceparent"] for _, _, metadata in server.calls] == ["00-mine", "00-mine"]
@@ -165,7 +165,7 @@ async def test_what_the_client_left_out_is_left_out() -> None:
     async with spark_connect() as server, backend_for(server, token="") as backend:
         server.answers["ExecutePlan"] = two
         plan = pb.Plan(root=pb.Relation(range=pb.Range(end=1, step=1)))
-        await all_of(backend.execute(cleared(plan.SerializeToString()), envelope()))
+        await all_of(backend.own.execute(cleared(plan.SerializeToString()), envelope()))
         ((_, data, metadata),) = server.calls
         request = pb.ExecutePlanRequest.FromString(data)
         assert {f.name for f, _ in request.ListFields()} == {"session_id", "user_context", "plan"}
@@ -179,7 +179,7 @@ async def test_the_envelope_of_an_analysis_wins_over_whatever_the_message_holds(
             session_id="another", user_context=pb.UserContext(user_id="alice", user_name="alice")
         )
         message.schema.plan.root.range.end = 1
-        answer = await backend.analyze(
+        answer = await backend.own.analyze(
             cleared(message.SerializeToString()), envelope(client_type="c", server_session="s")
         )
         assert answer == b"schema"
@@ -193,9 +193,9 @@ async def test_the_envelope_of_an_analysis_wins_over_whatever_the_message_holds(
 async def test_a_clearance_of_a_text_is_no_clearance_of_a_plan() -> None:
     async with spark_connect() as server, backend_for(server) as backend:
         with pytest.raises(ValueError, match="without a plan"):
-            backend.execute(cleared(b"", "SELECT 1"), envelope())
+            backend.own.execute(cleared(b"", "SELECT 1"), envelope())
         with pytest.raises(ValueError, match="without a plan"):
-            await backend.analyze(cleared(b"", "SELECT 1"), envelope())
+            await backend.own.analyze(cleared(b"", "SELECT 1"), envelope())
         assert server.calls == []
 
 
@@ -203,10 +203,10 @@ async def test_calls_with_a_plan_have_no_other_way_out() -> None:
     async with spark_connect() as server, backend_for(server) as backend:
         for method in [*sorted(set(METHODS) - CALLS), "Nonsense"]:
             with pytest.raises(ValueError, match=method):
-                await backend.call(method, b"")
+                await backend.own.call(method, b"")
         for method in CALLS:
             server.answers[method] = answering(method.encode())
-            assert await backend.call(method, b"q") == method.encode()
+            assert await backend.own.call(method, b"q") == method.encode()
         assert {name for name, _, _ in server.calls} == CALLS
     exchanges = "Config ArtifactStatus Interrupt ReleaseExecute ReleaseSession FetchErrorDetails CloneSession"
     assert {*exchanges.split(), "GetStatus"} == CALLS
@@ -226,7 +226,7 @@ async def test_a_call_that_spark_never_answers_ends() -> None:
         try:
             for method in CALLS:
                 with pytest.raises(BackendUnavailable, match="Spark did not answer in time"):
-                    await backend.call(method, b"q")
+                    await backend.own.call(method, b"q")
         finally:
             never.set()
             await backend.close()
@@ -239,14 +239,14 @@ async def test_artifacts_go_out_one_by_one() -> None:
 
     async with spark_connect() as server, backend_for(server) as backend:
         server.answers["AddArtifacts"] = answering(b"taken")
-        assert await backend.add_artifacts(parts()) == b"taken"
+        assert await backend.own.add_artifacts(parts(), "bob") == b"taken"
         assert server.requests("AddArtifacts") == [b"a", b"b"]
 
 
 async def test_a_reattached_execution_is_relayed() -> None:
     async with spark_connect() as server, backend_for(server) as backend:
         server.answers["ReattachExecute"] = two
-        assert len(await all_of(backend.reattach(b"ids"))) == 2
+        assert len(await all_of(backend.own.reattach(b"ids"))) == 2
         assert server.requests("ReattachExecute") == [b"ids"]
 
 
@@ -257,10 +257,10 @@ async def test_an_error_of_spark_comes_with_its_status_text_and_details() -> Non
     async with spark_connect() as server, backend_for(server) as backend:
         server.answers["Config"] = refusing(grpc.StatusCode.INTERNAL, "[X] no", b"\x08\x0d")
         with pytest.raises(RpcError) as caught:
-            await backend.call("Config", b"")
+            await backend.own.call("Config", b"")
         assert (caught.value.code, caught.value.message, caught.value.details) == (13, "[X] no", b"\x08\x0d")
         server.answers["ExecutePlan"] = refusing_stream(grpc.StatusCode.INTERNAL, "[Y] no")
-        responses = backend.execute(cleared(b"\x0a\x00"), envelope())
+        responses = backend.own.execute(cleared(b"\x0a\x00"), envelope())
         assert await anext(responses) == b"\x0a\x01a"
         with pytest.raises(RpcError) as failed:
             await anext(responses)
@@ -281,26 +281,26 @@ async def test_what_is_between_spark_and_the_gateway_is_no_error_of_the_client(
     async with spark_connect() as server, backend_for(server) as backend:
         server.answers["Config"] = refusing(code, f"secret words with {TOKEN}")
         with pytest.raises(BackendUnavailable, match=text) as caught:
-            await backend.call("Config", b"")
+            await backend.own.call("Config", b"")
         assert TOKEN not in caught.value.text
         server.answers["ExecutePlan"] = refusing_stream(code, "in the middle")
         with pytest.raises(BackendUnavailable, match=text):
-            await all_of(backend.execute(cleared(b"\x0a\x00"), envelope()))
+            await all_of(backend.own.execute(cleared(b"\x0a\x00"), envelope()))
 
 
 async def test_a_spark_that_is_away_is_found_again_when_it_is_back() -> None:
     async with spark_connect() as server, backend_for(server) as backend:
         server.answers["Config"] = answering(b"here")
-        assert await backend.call("Config", b"") == b"here"
+        assert await backend.own.call("Config", b"") == b"here"
         await server.stop()
         for _ in range(4):
             with pytest.raises(BackendUnavailable, match="cannot be reached"):
-                await backend.call("Config", b"")
+                await backend.own.call("Config", b"")
         await server.start(server.port)
         async with asyncio.timeout(patience()):
             while True:
                 with contextlib.suppress(BackendUnavailable):
-                    assert await backend.call("Config", b"") == b"here"
+                    assert await backend.own.call("Config", b"") == b"here"
                     break
 
 
@@ -311,7 +311,7 @@ async def test_an_iterator_that_is_closed_ends_the_call() -> None:
 
     async with spark_connect() as server, backend_for(server) as backend:
         server.answers["ExecutePlan"] = endless
-        responses = backend.execute(cleared(b"\x0a\x00"), envelope())
+        responses = backend.own.execute(cleared(b"\x0a\x00"), envelope())
         assert await anext(responses) == b"first"
         await responses.aclose()
         async with asyncio.timeout(patience()):
@@ -330,11 +330,11 @@ async def test_spark_is_held_back_while_nobody_takes() -> None:
     async with spark_connect() as server, backend_for(server) as backend:
         server.answers["ExecutePlan"] = endless
         server.answers["Config"] = answering(b"")
-        responses = backend.execute(cleared(b"\x0a\x00"), envelope())
+        responses = backend.own.execute(cleared(b"\x0a\x00"), envelope())
         await anext(responses)
         # Other calls go on meanwhile, whichever connection they take.
         for _ in range(200):
-            await backend.call("Config", b"")
+            await backend.own.call("Config", b"")
         assert produced < 256
         await responses.aclose()
 
@@ -355,7 +355,7 @@ async def test_an_upload_that_spark_refuses_half_way_says_why() -> None:
 
         server.serve = serve  # type: ignore[method-assign]
         with pytest.raises(RpcError) as caught:
-            await backend.add_artifacts(endless())
+            await backend.own.add_artifacts(endless(), "bob")
         # Which of the two depends on whether the write or the status is seen first.
         assert (caught.value.code, caught.value.message) in {
             (3, "[BAD] artifact"),
@@ -458,7 +458,7 @@ async def test_what_an_extension_has_set_in_a_session_that_lived_on_is_spark_own
             reader = ParserConfiguration(version=spark.version, extensions=extensions, parsers=spark.parsers)
             options = SparkConnectOptions(host="127.0.0.1", port=server.port, reader=reader)
             backend = SparkConnectBackend(options)
-            opened = await backend.open_session(SESSION, "bob")
+            opened = await backend.own.open_session(SESSION, "bob")
             await backend.close()
             return list_changed_settings(opened.settings, opened.own_settings)
 

@@ -13,10 +13,9 @@ from gateway.backends.spark_thrift import (
     METASTORE_PROBE,
     POOL_IS_FULL,
     SparkThriftBackend,
-    SparkThriftOptions,
-    session_configuration,
 )
 from gateway.backends.spark_thrift_connection import SparkAddress
+from gateway.backends.spark_thrift_options import SparkThriftOptions, session_configuration
 from gateway.backends.spark_thrift_service import SparkThriftService
 from gateway.errors import BackendMismatch, BackendUnavailable, InvalidRequest
 from gateway.model.principal import Principal
@@ -72,10 +71,12 @@ def backend_for(server: FakeHiveServer, **options: Any) -> SparkThriftBackend:
         **options,
     }
     password, grace = timeouts.pop("password", ""), timeouts.pop("stop_grace_s", 0.05)
+    service = timeouts.pop("service", "")
     secrets, catalogs = timeouts.pop("secrets", ()), timeouts.pop("catalogs", {})
     return SparkThriftBackend(
         SparkThriftOptions(
             address=SparkAddress(host=server.host, port=server.port, **timeouts),
+            service=service,
             password=str(password),
             secrets=secrets,
             catalogs=lambda: catalogs,
@@ -102,6 +103,32 @@ async def test_the_principal_is_asserted_by_the_login_and_by_nothing_else() -> N
         (opened,) = server.opened
         assert (opened.user, opened.claimed_user, opened.protocol) == ("alice", None, 9)
         assert "hive.server2.proxy.user" not in opened.configuration
+
+
+async def test_a_login_of_the_gateways_acts_as_each_user_and_spark_says_whose_the_session_is() -> None:
+    async with FakeHiveServer() as server:
+        server.on("SELECT current_user()", Answer.text(("alice",)))
+        server.on("SELECT 1", NUMBERS)
+        async with session_on(server, service="svc", password="of the service") as session:
+            await session.execute(cleared("SELECT 1"), run_async=True, timeout_s=0)
+        assert {(login.user, login.password) for login in server.logins} == {("svc", "of the service")}
+        (opened,) = server.opened
+        assert opened.configuration["hive.server2.proxy.user"] == "alice"
+        # What the gateway asks for itself it asks as who it is.
+        await backend_for(server, service="svc", password="of the service").introduction()
+        assert "hive.server2.proxy.user" not in server.opened[-1].configuration
+
+
+@pytest.mark.parametrize("says", ["svc", "ALICE", "bob"])
+async def test_a_spark_that_opens_the_session_as_somebody_else_gets_no_statement(says: str) -> None:
+    async with FakeHiveServer() as server:
+        server.on("SELECT current_user()", Answer.text((says,)))
+        server.on("SELECT 1", NUMBERS)
+        backend = backend_for(server, service="svc", password="p")
+        with pytest.raises(BackendUnavailable, match="as somebody else") as raised:
+            await backend.open_session(ALICE, protocol_version=9, settings={})
+        assert raised.value.lasting
+        assert "SELECT 1" not in [one.text for one in server.statements]
 
 
 async def test_who_asks_what_spark_has_by_itself_tells_it_of_no_catalogs() -> None:

@@ -35,6 +35,7 @@ ROOMS = (
     "connect_judge",
     "ledger",
     "session",
+    "fleet",
     "statement",
     "fetch",
     "http",

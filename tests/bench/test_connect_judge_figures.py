@@ -36,6 +36,7 @@ from gateway.sql.analyse import ScannedTable, Usage
 from tests.bench.figures import Record, median_ms, p95_ms
 from tests.judge_world import SERVICE_DEFS
 from tests.plan.frames import Frame, message, sql, table
+from tests.session.fakes import FakePolicies
 from tests.tpch.governed import GOVERNED, POLICIES, UNGOVERNED, catalog
 
 pytestmark = [pytest.mark.bench, pytest.mark.timeout(600), pytest.mark.asyncio(loop_scope="session")]
@@ -133,8 +134,7 @@ async def test_plans_that_are_made_again(record: Record, reader: ReaderPool, qui
     verdicts = Verdicts(
         VerdictInputs(
             judge=judged,
-            policies=lambda: policies,
-            authority=engine_for,
+            policies=FakePolicies(lambda: policies, engine_for),
             catalog=StaticCatalog(catalog().tables.values()),
         )
     )

@@ -23,6 +23,7 @@ from gateway.session.verdicts import VerdictInputs, Verdicts
 from tests.bench.figures import Record, median_ms, p95_ms
 from tests.bench.processes import cpu_s
 from tests.judge_world import SERVICE_DEFS
+from tests.session.fakes import FakePolicies
 from tests.tpch.governed import GOVERNED, POLICIES, UNGOVERNED, catalog
 from tests.tpch.schema import QUERIES
 
@@ -97,8 +98,7 @@ class Bench:
         self.verdicts = Verdicts(
             VerdictInputs(
                 judge=judged,
-                policies=lambda: policies,
-                authority=engine_for,
+                policies=FakePolicies(lambda: policies, engine_for),
                 catalog=StaticCatalog(catalog().tables.values()),
                 metrics=self.metrics,
             )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import statistics
 import threading
 import time
@@ -12,16 +11,14 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 
-import pyspark
 import pytest
 
 from gateway.frontends.users import set_user
-from gateway.wire.tcli import TTypeId
-from tests.backends.fake_hive_server import Answer, FakeHiveServer
 from tests.bench.conftest import PASSWORD
 from tests.bench.figures import Record
 from tests.bench.processes import GatewayProcesses, Memory, since
 from tests.bench.raw_client import RawClient, Server
+from tests.bench.stub_spark import StubSpark
 from tests.e2e.running import LoopThread, RunningGateway, until
 from tests.tpch.governed import POLICIES, UNGOVERNED
 
@@ -131,17 +128,6 @@ def test_many_sessions_open_at_once(
         ours_s=ours,
         direct_s=theirs,
     )
-
-
-class StubSpark(FakeHiveServer):
-    """Answers what gateways ask at their start, and one statement, so that all that is measured is theirs."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.version = pyspark.__version__
-        self.on("SELECT 1", Answer.of([("1", TTypeId.INT)], [(1,)]))
-        self.on("SHOW DATABASES LIKE 'default'", Answer.text(["default"]))
-        self.on(re.compile("DESCRIBE TABLE .*"), Answer.error("42P01", "[TABLE_OR_VIEW_NOT_FOUND] no."))
 
 
 @pytest.fixture

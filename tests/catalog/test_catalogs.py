@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 
-from gateway.backends.spark_thrift import SparkThriftBackend, SparkThriftOptions
+from gateway.backends.spark_thrift import SparkThriftBackend
 from gateway.backends.spark_thrift_connection import SparkAddress
+from gateway.backends.spark_thrift_options import SparkThriftOptions
 from gateway.backends.spark_thrift_service import SparkThriftService
 from gateway.catalog.live import LiveCatalog
 from gateway.catalog.static import StaticCatalog

@@ -189,4 +189,4 @@ backends:
     assert told.faults
     (warning,) = told.warnings
     assert warning.startswith("backend `off`: could not compare")
-    assert told.configuration is not None
+    assert list(told.configurations) == ["one"]

@@ -20,7 +20,9 @@ def all_parts() -> Sequence[ConsolePart]:
     """Return the console's own table, over a gateway that answers nothing."""
     gateway = MagicMock()
     gateway.settings = Settings()
-    tools = ConsoleTools(pool=MagicMock(), texts=ShownTexts(AsyncMock()), recorder=MagicMock(), public_url="")
+    pool = MagicMock()
+    pool.acquire.side_effect = OSError("there is no database")
+    tools = ConsoleTools(pool=pool, texts=ShownTexts(AsyncMock()), recorder=MagicMock(), public_url="")
     return made.list_parts(gateway, tools)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -41,12 +41,12 @@ class Provider:
 
 
 @pytest.fixture
-def provider() -> Provider:
-    return Provider()
+def provider() -> Iterator[Provider]:
+    yield Provider()  # noqa: PT022 - made anew for each test, also where rules are taken out
 
 
 @pytest.fixture
-def console(provider: Provider) -> FakeConsole:
+def console(provider: Provider) -> Iterator[FakeConsole]:
     client = OidcClient(
         issuer=ISSUER,
         client_id="sluice",
@@ -57,7 +57,7 @@ def console(provider: Provider) -> FakeConsole:
         fetch=provider.fetch,
         post=provider.post,
     )
-    return FakeConsole([], oidc=client)
+    yield FakeConsole([], oidc=client)  # noqa: PT022 - as above
 
 
 @pytest_asyncio.fixture

@@ -14,7 +14,7 @@ from gateway.errors import AuthenticationFailed
 from gateway.frontends.authentication import Authenticator
 from gateway.frontends.guessing import FailedLogins, LoginLimits
 from gateway.frontends.users import User
-from gateway.model.credentials import Password
+from gateway.model.credentials import Password, UnreadableLogin
 from gateway.model.statement import Client
 from tests.frontends.listening import chain_of, user
 from tests.session.fakes import World
@@ -29,12 +29,13 @@ class GatewayLogins:
     def __init__(self, dsn: str, limits: LoginLimits = LIMITS) -> None:
         self.users: dict[str, User] = {"bob": user("bob", "secret"), "eva": user("eva", "other")}
         self.failures = LoginFailures(dsn)
+        self.guesses = FailedLogins(limits, shared=self.failures)
         self.world = World()
         self.authenticator = Authenticator(
             chain_of(lambda: self.users, remember_s=0),
             recorder=self.world.sessions.recorder,
             metrics=self.world.sessions.metrics,
-            guesses=FailedLogins(limits, shared=self.failures),
+            guesses=self.guesses,
         )
 
     async def log_in(self, name: str, password: str, client: Client = HERE) -> str:
@@ -69,6 +70,18 @@ async def test_failures_at_one_gateway_count_at_the_other(
     kept = str(await connection.fetch("SELECT * FROM sluice.login_failure"))
     await connection.close()
     assert not any(word in kept for word in ("bob", "wrong", HERE.address))
+
+
+async def test_logins_that_cannot_be_read_at_one_gateway_count_at_the_other(
+    gateways: tuple[GatewayLogins, GatewayLogins],
+) -> None:
+    one, other = gateways
+    await one.authenticator.record_bad_certificate("connect", HERE.address, "expired")
+    for _ in range(LIMITS.failures - 1):
+        with pytest.raises(AuthenticationFailed):
+            await one.authenticator.login(UnreadableLogin("no login"), HERE)
+    await one.guesses.count_elsewhere([], is_guess=False).wait()
+    assert "too many failed logins from this address" in await other.log_in("bob", "secret")
 
 
 async def test_a_user_is_locked_everywhere_but_where_he_has_logged_in_from(
@@ -107,9 +120,14 @@ async def test_each_block_is_longer_than_the_last(dsn: str) -> None:
     for _ in range(5):
         counted: Mapping[str, CountedFailures] = {}
         for _ in range(3):
-            counted = await failures.count(["address x"], replace(LIMITS, failures=3, longest_block_s=240))
+            counted = await failures.count({"address x": 1}, replace(LIMITS, failures=3, longest_block_s=240))
         lasts.append(round(counted["address x"].blocked_s))
     assert lasts == [60, 120, 240, 240, 240]
+    many = {"address many": 7, "address few": 2}
+    for blocks, lasts_s in ((1, 60), (2, 120)):
+        counted = await failures.count(many, replace(LIMITS, failures=5))
+        assert (counted["address many"].blocks, round(counted["address many"].blocked_s)) == (blocks, lasts_s)
+        assert counted["address few"].blocks == 0
     assert (await failures.find(["address x", "address y"])).keys() == {"address x"}
     failures.close()
 

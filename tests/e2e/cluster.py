@@ -6,13 +6,14 @@ import contextlib
 import itertools
 import json
 import os
+import re
 import shutil
 import signal
 import socket
 import subprocess
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -44,11 +45,6 @@ listen gateways
   option httpchk GET /readyz
   default-server check inter 200ms fall 2 rise 1
 {gateways}
-listen sparks
-  bind {host}:{spark_port}
-  balance roundrobin
-  default-server check inter 200ms fall 1 rise 1
-{sparks}
 """
 """Open connections stay with a gateway that is not ready any more: it drains."""
 
@@ -94,8 +90,8 @@ class Cluster:
         self._pack = pack
         self._admin = free_ports(gateways)
         self._ports = free_ports(gateways)
-        self.port, self._spark_port = free_ports(2)
-        """Where clients connect, and gateways to a Spark."""
+        (self.port,) = free_ports(1)
+        """Where clients connect."""
         self.postgres = EmbeddedPostgres(directory / "postgres")
         self.gateways: list[RunningGateway] = []
         self._balancer: subprocess.Popen[bytes] | None = None
@@ -115,7 +111,13 @@ class Cluster:
         for number, (port, admin) in enumerate(zip(self._ports, self._admin, strict=True), 1):
             settings = {
                 "listeners": {"thrift": {"port": port}, "admin": {"port": admin}},
-                "backend": {"thrift": {"host": HOST, "port": self._spark_port}},
+                "backends": {
+                    f"spark{number}": {
+                        "thrift": {"host": spark.host, "port": spark.port},
+                        "metastore": "lake",
+                    }
+                    for number, spark in enumerate(self.sparks, 1)
+                },
                 "policies": {"paths": ["pack.yaml"]},
                 "users": {"file": "users.yaml"},
                 "ledger": {"directory": f"ledger-{number}", "dsn": {"file": "dsn"}},
@@ -136,24 +138,24 @@ class Cluster:
             f"  server g{number} {HOST}:{port} check port {admin}"
             for number, (port, admin) in enumerate(zip(self._ports, self._admin, strict=True), 1)
         )
-        sparks = "\n".join(
-            f"  server s{number} {spark.host}:{spark.port}" for number, spark in enumerate(self.sparks, 1)
-        )
         file = self.directory / "haproxy.cfg"
-        text = BALANCER.format(
-            host=HOST, port=self.port, spark_port=self._spark_port, gateways=gateways, sparks=sparks
-        )
-        file.write_text(text)
+        file.write_text(BALANCER.format(host=HOST, port=self.port, gateways=gateways))
         self._balancer = subprocess.Popen(
             [program, "-db", "-f", str(file)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
         )
 
     def is_ready(self) -> bool:
-        """Whether every gateway says that it is ready."""
+        """Whether every gateway says that it is ready, and has sessions for every Spark."""
+        return all(map(self._is_ready, self.gateways))
+
+    def _is_ready(self, gateway: RunningGateway) -> bool:
         try:
-            return all(gateway.admin("/readyz")[0] == 200 for gateway in self.gateways)
+            status, _ = gateway.admin("/readyz")
+            _, metrics = gateway.admin("/metrics")
         except OSError:
             return False
+        up = re.findall(r"^sluice_backend_up\{.*\} 1\.0$", metrics, re.MULTILINE)
+        return status == 200 and len(up) == len(self.sparks)
 
     def stop(self) -> list[int]:
         """Stop everything; return the exit codes of the gateways."""
@@ -166,11 +168,15 @@ class Cluster:
 
     # -- killing -------------------------------------------------------------------------------------------
 
-    def kill_gateway(self, number: int) -> None:
-        """Kill a gateway, and start it again."""
+    def kill_gateway(self, number: int) -> Callable[[], None]:
+        """Kill a gateway; return what starts it again."""
         gateway = self.gateways[number]
         assert gateway.stop(signal.SIGKILL) == -signal.SIGKILL
-        gateway.start()
+
+        def start_again() -> None:
+            gateway.start()
+
+        return start_again
 
     def upgrade_gateway(self, number: int) -> None:
         """Stop a gateway in order, and start it again."""
@@ -218,9 +224,10 @@ class NewSessions:
         self.opened = 0
         self.failed = 0
         self.last_failure = ""
-        self._since = 0.0
-        self.longest_s = 0.0
-        """The longest time from an attempt that failed, or its begin, to the next that did not."""
+        self._since = self._begun = 0.0
+        self._longest_s = 0.0
+        self.slowest = ""
+        """What the longest wait was made of."""
         self._thread = threading.Thread(target=self._work, daemon=True)
         self._thread.start()
 
@@ -231,11 +238,15 @@ class NewSessions:
 
     def _work(self) -> None:
         for number in itertools.count():
-            begun = time.monotonic()
+            begun = self._begun = started = opened = time.monotonic()
+            failed = self.failed
             while not self._over.is_set():
+                started = time.monotonic()
                 try:
                     with WireClient(HOST, self._port, self._user, PASSWORD, quiet_s=10) as client:
-                        self.ask(client, client.open_session(), number)
+                        session = client.open_session()
+                        opened = time.monotonic()
+                        self.ask(client, session, number)
                     self.opened += 1
                     break
                 except (OSError, StatusError) as error:
@@ -244,14 +255,29 @@ class NewSessions:
                     self._over.wait(0.02)
             if self._over.is_set():
                 return
-            self.longest_s = max(self.longest_s, time.monotonic() - max(begun, self._since))
+            waited = time.monotonic() - max(begun, self._since)
+            if waited > self._longest_s:
+                self._longest_s = waited
+                self.slowest = (
+                    f"{self.failed - failed} tries failed in {started - begun:.2f} s, session "
+                    f"{opened - started:.2f} s, statement {time.monotonic() - opened:.2f} s"
+                )
+            self._begun = 0.0
             self._over.wait(0.2)
+
+    @property
+    def longest_s(self) -> float:
+        """The longest time from the begin of an attempt to the end of one that went well, also of one that
+        waits now."""
+        begun = self._begun
+        waits = time.monotonic() - max(begun, self._since) if begun else 0.0
+        return max(self._longest_s, waits)
 
     def begin(self) -> None:
         """Count anew, once a session could be opened: what was before does not count."""
         before = self.opened
         until(lambda: self.opened > before, "a new session", 300)
-        self.longest_s, self._since = 0.0, time.monotonic()
+        self._longest_s, self.slowest, self._since = 0.0, "", time.monotonic()
 
     def ask(self, client: WireClient, session: TSessionHandle, number: int) -> None:
         """Do something in a new session."""

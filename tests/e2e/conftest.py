@@ -9,6 +9,7 @@ import tempfile
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from xdist import is_xdist_worker
@@ -81,7 +82,12 @@ def write_settings(directory: Path, spark: Spark) -> Path:
         )
     shutil.copytree(find_shipped_rules() / "policies", directory / "policies")
     backend = spark.backend_settings(directory)
-    listeners = {name: {"port": 0} for name in ("thrift", "thrift_http", "connect", "admin")}
+    listeners: dict[str, Any] = {name: {"port": 0} for name in ("thrift", "thrift_http", "connect", "admin")}
+    listeners["admin"]["console"] = {
+        "administrators": [ENGINEER.name],
+        "auditor_groups": ["security"],
+        "text_reader_groups": ["security"],
+    }
     if not takes_plans():
         del backend["connect"], listeners["connect"]
     settings = {

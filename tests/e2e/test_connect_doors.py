@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +17,13 @@ from pyspark.errors.exceptions.connect import AnalysisException, ParseException,
 from pyspark.sql import SparkSession
 
 from gateway.backends.embedded_spark import free_port
+from gateway.demo.tour import PEOPLE
+from gateway.frontends.jwt_logins import JwtLogins, JwtRules
 from gateway.frontends.users import set_user
+from tests.backends.test_token_signing import new_key
 from tests.e2e.conftest import write_settings
-from tests.e2e.running import PASSWORDS, RunningGateway, Spark, connect_session, until
+from tests.e2e.identity_proxy import IdentityProxy
+from tests.e2e.running import PASSWORDS, LoopThread, RunningGateway, Spark, connect_session, until
 from tests.speed import patience
 
 NAMES = "SELECT name, email FROM hr.employee ORDER BY id LIMIT 2"
@@ -200,18 +205,72 @@ def test_readiness_tells_of_spark_connect(gateway: RunningGateway) -> None:
     assert json.loads(body)["parts"]["spark_connect"] == "ok"
 
 
-# -- a Spark with no Thrift Server ---------------------------------------------------------------------------
+# -- a Spark with no Thrift Server, behind a gateway that logs each user in by himself -----------------------
+
+
+@dataclass(frozen=True)
+class Behind:
+    """Which port the public keys of a gateway are at, and the gateway behind it that asks for them."""
+
+    admin_port: int
+    proxy: IdentityProxy
 
 
 @pytest.fixture(scope="module")
-def connect_only(spark: Spark, open_directory: Path) -> Iterator[RunningGateway]:
+def behind(spark: Spark, session_loop: LoopThread) -> Iterator[Behind]:
+    admin_port = free_port()
+    rules = JwtRules(
+        issuer="https://sluice.example",
+        audiences=("spark-gateway",),
+        jwks_url=f"http://127.0.0.1:{admin_port}/.well-known/jwks.json",
+    )
+    proxy = IdentityProxy(JwtLogins(rules), f"{spark.host}:{spark.connect_port}", spark.connect_token)
+    session_loop.run(proxy.start())
+    yield Behind(admin_port, proxy)
+    session_loop.run(proxy.stop())
+
+
+@pytest.fixture(scope="module")
+def connect_only(spark: Spark, open_directory: Path, behind: Behind) -> Iterator[RunningGateway]:
     file = write_settings(open_directory / "connect-only", spark)
     settings = json.loads(file.read_text())
-    del settings["listeners"]["thrift"], settings["listeners"]["thrift_http"], settings["backend"]["thrift"]
+    del settings["listeners"]["thrift"], settings["listeners"]["thrift_http"]
+    settings["listeners"]["admin"] = {"port": behind.admin_port}
+    settings["backend"] = {
+        "connect": {"host": "127.0.0.1", "port": behind.proxy.port},
+        "identity": {"by": "signed", "audience": "spark-gateway"},
+    }
+    (file.parent / "key.pem").touch(mode=0o600)
+    (file.parent / "key.pem").write_text(new_key())
+    settings["token_signing"] = {"issuer": "https://sluice.example", "keys": [{"file": "key.pem"}]}
     file.write_text(json.dumps(settings))
     running = RunningGateway(file).start()
     yield running
     assert running.stop() == 0
+
+
+def test_each_user_comes_to_a_gateway_behind_as_who_he_is(
+    connect_only: RunningGateway, behind: Behind
+) -> None:
+    """PySpark → Sluice → another gateway → Spark: masked here, and there known by a token of each user's."""
+    proxy = behind.proxy
+    with connect_only.session("bob") as bobs, connect_only.session("alice") as alices:
+        proxy.calls.clear()
+        assert [tuple(row) for row in bobs.sql(NAMES).collect()] == MASKED
+        bobs.range(3).createOrReplaceTempView("mine")
+        assert bobs.table("mine").count() == 3
+        assert {user.user for _, user in proxy.calls} - {"sluice"} == {"bob"}
+        proxy.calls.clear()
+        alices.sql("SELECT 1").collect()
+        who = {user.user: user.groups for _, user in proxy.calls}
+        assert who.keys() <= {"sluice", "alice", "bob"}  # whose last responses are released by and by
+        assert who["alice"] == frozenset(next(one.groups for one in PEOPLE if one.name == "alice"))
+        assert {name for name, user in proxy.calls if user.user == "alice"} >= {"ExecutePlan", "Config"}
+    assert "ReleaseSession" in {name for name, user in proxy.calls if user.user == "bob"}
+    # Nothing came without a token, nor with one that is not taken.
+    assert not proxy.refused
+    said = json.dumps(connect_only.records)
+    assert "eyJ" not in said, "a token stands in the log"
 
 
 def test_a_gateway_before_connect_alone_has_connect_alone(connect_only: RunningGateway) -> None:

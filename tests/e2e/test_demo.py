@@ -103,6 +103,12 @@ def test_the_tour_shows_three_people_and_ends(directory: Path) -> None:
     assert "with name `salary` cannot be resolved" in " ".join(demo.output.split())  # lines are folded
     assert "[SLUICE_ACCESS_DENIED]" in demo.output
     assert "org.apache.hive.beeline.BeeLine" in demo.output
+    # The web console, with three who can log in.
+    told = demo.output.split("Look")[1]
+    assert re.search(r"http://localhost:\d+/console/", told)
+    assert all(
+        re.search(rf"^  {name} +{name}-demo ", told, re.MULTILINE) for name in ("carol", "alice", "dave")
+    )
     # A classification masks a column once it is accepted, and the roll-up has the tour.
     _, classified, counted = re.split(f"{FOUND}|{COUNTED}", demo.output)
     assert "EMAIL on spark_catalog.inbox.news__letters.address  proposed" in classified

@@ -139,7 +139,7 @@ class Hunter:
             case "gateway":
                 slowly = [spark.server for spark in self._sparks]
                 until(lambda: any(one.running_slowly > 0 for one in slowly), "a statement under way", 300)
-                self._cluster.kill_gateway(number)
+                self._cluster.kill_gateway(number)()
             case "upgrade":
                 self._cluster.upgrade_gateway(number)
             case "reader":

@@ -29,7 +29,7 @@ from thrift_sasl import TSaslClientTransport
 
 from gateway.database.postgres import EmbeddedPostgres
 from gateway.frontends.users import set_user
-from gateway.session.lifecycle import STOP_S
+from gateway.session.states import STOP_S
 from gateway.wire.tcli import TTypeId
 from tests.app.certificate_files import make_pair
 from tests.app.otlp_collector import TOLD, Collector, collecting

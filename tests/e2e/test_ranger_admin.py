@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import contextlib
 import json
+import urllib.error
+import urllib.request
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +28,7 @@ from gateway.database.postgres import EmbeddedPostgres
 from gateway.frontends.users import set_user
 from gateway.settings.loading import load_settings
 from tests.e2e.running import PASSWORDS, RunningGateway, Spark, connect, until
+from tests.speed import patience
 
 pytestmark = pytest.mark.in_turn(3)
 
@@ -69,6 +74,7 @@ def keeper(spark: Spark, open_directory: Path) -> Iterator[RunningGateway]:
     gateway = made(directory, settings_of(directory, spark, listeners=listeners, policies=policies))
     for user in (KEEPER, PLUGIN):
         set_user(directory / "users.yaml", user, password=PASSWORD)
+    set_user(directory / "users.yaml", "bob", password=PASSWORDS["bob"], groups=["analysts"])
     yield gateway.start()
     gateway.stop()
     # One that was killed leaves its PostgreSQL to its next start, which does not come.
@@ -199,6 +205,43 @@ def a_bad_policy_holds_no_revocation_back(
         until(lambda: in_force() and 'policies_closed": "ok' in gateway.admin("/readyz")[1], "it is mended")
         assert gateway.query("bob", asked)
     ranger.delete_policy_by_id(granted.id)
+
+
+def access_is_asked_for_given_and_ended(keeper: RunningGateway, gateway: RunningGateway) -> None:
+    """By the keeper's console over REST: a missing right, and then break-glass past mask and filter."""
+
+    def post(user: str, path: str, **body: Any) -> Any:
+        word = f"{user}:{PASSWORD if user == KEEPER else PASSWORDS[user]}"
+        login = {"Authorization": f"Basic {base64.b64encode(word.encode()).decode()}"}
+        request = urllib.request.Request(
+            f"http://127.0.0.1:{keeper.admin_port}/api/v1/requests{path}",
+            json.dumps(body).encode(),
+            {"Content-Type": "application/json", **login},
+        )
+        with urllib.request.urlopen(request, timeout=patience(20)) as answer:
+            return json.loads(answer.read())
+
+    def ask(table: str, **more: Any) -> str:
+        until_then = (datetime.now(UTC) + timedelta(hours=1)).isoformat()
+        return f"/{post('bob', '', table=table, until=until_then, reason='yearly report', **more)['id']}"
+
+    orders, emails = "SELECT count(*) FROM sales.orders", "SELECT region, email FROM sales.customer"
+    assert "[SLUICE_ACCESS_DENIED]" in gateway.refusal("bob", orders)
+    missing, masked = ask("sales.orders"), gateway.query("bob", emails)
+    with pytest.raises(urllib.error.HTTPError, match="403"):
+        post("bob", f"{missing}/grant")
+    post(KEEPER, f"{missing}/grant")
+    until(lambda: isinstance(asked(gateway, orders)[0], list), "what was granted is in force", 20)
+    urgent = ask("sales.customer", kind="break_glass", columns=["region", "email"])
+    post(KEEPER, f"{urgent}/grant", reason="the house burns")
+    until(lambda: gateway.query("bob", emails) != masked, "break-glass is in force", 20)
+    shown = gateway.query("bob", emails)
+    assert {region for region, _ in shown} >= {"EMEA", "AMER", "APAC"}
+    assert all("@" in email for _, email in shown)
+    for one in (missing, urgent):
+        post("bob", f"{one}/end")
+    until(lambda: gateway.query("bob", emails) == masked, "break-glass is over", 20)
+    assert "[SLUICE_ACCESS_DENIED]" in gateway.refusal("bob", orders)
 
 
 VOUCHED = "vouching.customers"
@@ -355,6 +398,7 @@ def test_a_change_reaches_a_client_and_the_last_word_counts_until_it_is_too_old(
     assert "policies" not in downloaded
 
     texts_are_held_against_spark(ranger)
+    access_is_asked_for_given_and_ended(keeper, gateway)
     a_bad_policy_holds_no_revocation_back(keeper, gateway, ranger)
     a_policy_at_fault_denies_and_hides_on_each_endpoint(keeper, gateway, ranger)
 

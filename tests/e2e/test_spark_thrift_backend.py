@@ -8,8 +8,9 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from gateway.backends.spark_thrift import SparkThriftBackend, SparkThriftOptions, SparkThriftSession
+from gateway.backends.spark_thrift import SparkThriftBackend, SparkThriftSession
 from gateway.backends.spark_thrift_connection import SparkAddress
+from gateway.backends.spark_thrift_options import SparkThriftOptions
 from gateway.backends.spark_thrift_service import SparkThriftService
 from gateway.catalog.live import LiveCatalog
 from gateway.catalog.types import normalize_ddl
@@ -66,6 +67,17 @@ async def session(backend: SparkThriftBackend) -> AsyncIterator[SparkThriftSessi
     opened = await backend.open_session(ALICE, protocol_version=9, settings={})
     yield opened
     await opened.close()
+
+
+async def test_a_login_of_the_gateways_acts_as_the_user_of_the_session(spark: Spark) -> None:
+    """Spark takes `hive.server2.proxy.user` by its word where it checks no logins."""
+    address = SparkAddress(host=spark.host, port=spark.port)
+    made = SparkThriftBackend(SparkThriftOptions(address=address, service="svc", password="p"))
+    opened = await made.open_session(ALICE, protocol_version=9, settings={})
+    await opened.read_spark_configuration()
+    assert await opened.answer("SELECT current_user()", max_rows=2) == [("alice",)]
+    await opened.close()
+    await made.close()
 
 
 def test_the_parsers_settings_are_the_ones_that_spark_has_by_itself(spark: Spark) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -40,6 +40,16 @@ def decide(resource: Resource, access: str, *, allowed: bool = True) -> Decision
 
 def not_escaped(new: Resource, old: Resource, *, beginning: bool = False) -> bool:
     return False
+
+
+class FileRights:
+    """Rights of a user, of two functions."""
+
+    def __init__(self, decide: Callable[..., Decision] = decide, escaped: Callable[..., bool] = not_escaped):
+        self.decide, self.guards_escaped = decide, escaped
+
+
+RIGHTS = FileRights()
 
 
 @dataclass
@@ -154,7 +164,11 @@ class PlayedSpark:
 
 
 def promoter(
-    spark: PlayedSpark, dsn: str, source: FileSource = LAKE, reserved: Sequence[str] = ()
+    spark: PlayedSpark,
+    dsn: str,
+    source: FileSource = LAKE,
+    reserved: Sequence[str] = (),
+    elsewhere: Callable[[str], Awaitable[str | None]] | None = None,
 ) -> Promoter:
     @asynccontextmanager
     async def connect() -> AsyncIterator[Any]:
@@ -176,6 +190,7 @@ def promoter(
         connect=connect,
         record=record,
         reserved=lambda: reserved,
+        elsewhere=elsewhere,
     )
 
 

@@ -17,7 +17,7 @@ from gateway.files import store
 from gateway.files.promotion import Promoter
 from gateway.model.catalog import CatalogSnapshot, TableName
 from gateway.session.ports import BackendError
-from tests.files.played import ALICE, EVENTS, LAKE, PlayedSpark, decide, kept, not_escaped, promoter
+from tests.files.played import ALICE, EVENTS, LAKE, RIGHTS, PlayedSpark, kept, promoter
 
 BOB = replace(ALICE, user="bob")
 
@@ -130,7 +130,7 @@ def cut_promoter(spark: PlayedSpark, dsn: str, cut: Cut) -> Promoter:
 
 async def promote_and_cut(spark: PlayedSpark, dsn: str, cut: Cut) -> bool:
     """Return whether it came to its end."""
-    cut.task = asyncio.create_task(cut_promoter(spark, dsn, cut).promote(EVENTS, ALICE, decide, not_escaped))
+    cut.task = asyncio.create_task(cut_promoter(spark, dsn, cut).promote(EVENTS, ALICE, RIGHTS))
     try:
         return await cut.task is None
     except (BackendUnavailable, asyncio.CancelledError, Killed):
@@ -191,7 +191,7 @@ async def test_a_promotion_that_is_cut_anywhere_is_put_right_by_the_next_one(
         if is_there and not is_finished:
             assert await next_one.is_unfinished(EVENTS), f"nobody knows at {at} that it is half made"
         if not is_finished:
-            assert await next_one.promote(EVENTS, BOB, decide, not_escaped) is None, at
+            assert await next_one.promote(EVENTS, BOB, RIGHTS) is None, at
         assert await next_one.maintain_dataset("promote", EVENTS, BOB) is None, at
         assert (EVENTS in spark.tables, await state(own)) == (True, (True, False)), at
         assert await kept(own) == [("lake", "raw/events", "alice" if is_finished else "bob")], at
@@ -214,9 +214,7 @@ async def test_a_promotion_that_is_cut_anywhere_is_forgotten(own: str, how: str)
         assert forgotten is None or not spark.tables, at
         assert (spark.tables, await state(own)) == ({}, (False, False)), at
         other = replace(EVENTS, table="raw")
-        assert await promoter(spark, own).promote(other, BOB, decide, not_escaped) is None, (
-            "its place is free"
-        )
+        assert await promoter(spark, own).promote(other, BOB, RIGHTS) is None, "its place is free"
         await clear(own)
 
 
@@ -241,6 +239,6 @@ async def test_what_spark_makes_after_all_is_made_anew(own: str) -> None:
         return await query(sql, before, after)
 
     spark.query = landing  # type: ignore[method-assign]
-    assert await promoter(spark, own).promote(EVENTS, BOB, decide, not_escaped) is None
+    assert await promoter(spark, own).promote(EVENTS, BOB, RIGHTS) is None
     assert await kept(own) == [("lake", "raw/events", "bob")]
     assert spark.asked.count("DROP TABLE IF EXISTS `spark_catalog`.`lake`.`raw__events`") == 1

@@ -16,7 +16,7 @@ from gateway.files.looking import UnfitFiles
 from gateway.files.store import find
 from gateway.files.tables import leaves
 from gateway.session.ports import BackendError
-from tests.files.played import ALICE, EVENTS, LAKE, PlayedSpark, decide, kept, not_escaped, promoter
+from tests.files.played import ALICE, EVENTS, LAKE, RIGHTS, PlayedSpark, kept, promoter
 
 MORE = (("parquet", 4, 400, "CD", "s3a://b/raw/events/b.parquet"),)
 
@@ -35,7 +35,7 @@ def keeper(spark: PlayedSpark, *, learns: bool = False) -> Keeper:
 
 async def promoted(database: str) -> PlayedSpark:
     spark = PlayedSpark()
-    assert await promoter(spark, database).promote(EVENTS, ALICE, decide, not_escaped) is None
+    assert await promoter(spark, database).promote(EVENTS, ALICE, RIGHTS) is None
     return spark
 
 
@@ -76,7 +76,7 @@ async def test_other_columns_are_told_until_they_are_learned(database: str, conn
 async def test_a_table_of_delta_has_the_columns_of_its_log(database: str, connection: Any) -> None:
     source = replace(LAKE, formats=("delta", "csv"))
     spark = PlayedSpark(marks=("s3a://b/raw/events/_delta_log",))
-    assert await promoter(spark, database, source).promote(EVENTS, ALICE, decide, not_escaped) is None
+    assert await promoter(spark, database, source).promote(EVENTS, ALICE, RIGHTS) is None
     spark.kinds, spark.type = MORE, "bigint"
     mine = Keeper([source], spark.query, refusal=BackendError, catalog=spark)
     found = await mine.refresh(nullcontext(connection), EVENTS)

@@ -14,7 +14,7 @@ from gateway.files import store
 from gateway.files.listening import Listening
 from gateway.model.catalog import TableName
 from gateway.model.changed_names import NOBODY
-from tests.files.played import ALICE, EVENTS, LAKE, PlayedSpark, decide, not_escaped, promoter
+from tests.files.played import ALICE, EVENTS, LAKE, RIGHTS, PlayedSpark, promoter
 
 ALL: tuple[list[TableName], list[tuple[str, str]]] = ([], [("spark_catalog", "lake")])
 ONE: tuple[list[TableName], list[tuple[str, str]]] = ([EVENTS], [])
@@ -58,7 +58,7 @@ async def test_other_gateways_hear_of_what_is_made_and_forgotten(database: str) 
     listening = asyncio.create_task(Listening([LAKE], catalog, connect).run())
     try:
         assert await catalog.told.get() == ALL, "what was known before it began to listen"
-        assert await promoter(PlayedSpark(), database).promote(EVENTS, ALICE, decide, not_escaped) is None
+        assert await promoter(PlayedSpark(), database).promote(EVENTS, ALICE, RIGHTS) is None
         assert await catalog.told.get() == ONE
         other = await asyncpg.connect(database)
         async with other.transaction():

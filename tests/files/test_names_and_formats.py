@@ -28,7 +28,7 @@ FORMATS = ("parquet", "orc", "avro", "json", "csv")
 LAKE = FileSource(
     name="lake", root="file:/data/lake", database="lake", formats=FORMATS, depth=3, leaf_columns=9, files=9
 )
-NAMES = Names(SessionContext(), frozenset({"spark_catalog"}), {"lake": LAKE.table})
+NAMES = Names(SessionContext(), frozenset({"spark_catalog"}), {"lake": LAKE})
 
 
 @given(st.lists(st.text(min_size=1, max_size=12), min_size=1, max_size=4))

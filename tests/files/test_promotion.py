@@ -18,17 +18,18 @@ from gateway.database.migrate import migrate
 from gateway.errors import BackendUnavailable, LedgerUnavailable
 from gateway.files import store
 from gateway.files.links import DEEPEST, LeadsOut, require_no_links
+from gateway.files.looking import UnfitFiles
 from gateway.model.catalog import Column, Table, TableKind, TableName
 from gateway.model.decision import Decision
 from gateway.model.principal import Principal
 from gateway.model.resource import Resource
 from gateway.session.ports import BackendError
-from tests.files.played import ALICE, EVENTS, LAKE, PlayedSpark, decide, kept, not_escaped, promoter
+from tests.files.played import ALICE, EVENTS, LAKE, RIGHTS, FileRights, PlayedSpark, decide, kept, promoter
 
 
 async def test_a_promotion_is_on_record_before_spark_is_asked(database: str) -> None:
     spark = PlayedSpark()
-    await promoter(spark, database).promote(EVENTS, ALICE, decide, not_escaped)
+    await promoter(spark, database).promote(EVENTS, ALICE, RIGHTS)
     assert spark.recorded == [("alice", str(EVENTS), "s3a://b/raw/events", 0)]
 
 
@@ -41,19 +42,19 @@ async def test_what_cannot_be_recorded_is_not_promoted(database: str) -> None:
 
     mine._record = full
     with pytest.raises(LedgerUnavailable):
-        await mine.promote(EVENTS, ALICE, decide, not_escaped)
+        await mine.promote(EVENTS, ALICE, RIGHTS)
     assert spark.asked == []
 
 
 async def test_a_source_that_makes_no_tables_by_itself_is_asked_to(database: str) -> None:
     spark = PlayedSpark()
     mine = promoter(spark, database, replace(LAKE, auto_promote=False))
-    refused = await mine.promote(EVENTS, ALICE, decide, not_escaped)
+    refused = await mine.promote(EVENTS, ALICE, RIGHTS)
     assert refused is not None
     assert "ALTER TABLE … PROMOTE METADATA" in refused.message
     assert (spark.asked, spark.recorded) == ([], [])
     assert await mine.maintain_dataset("promote", EVENTS, ALICE) is not None
-    assert await mine.promote(EVENTS, ALICE, decide, not_escaped, asked=True) is None
+    assert await mine.promote(EVENTS, ALICE, RIGHTS, asked=True) is None
     assert await mine.maintain_dataset("promote", EVENTS, ALICE) is None
     assert spark.made == 1
 
@@ -81,7 +82,7 @@ async def test_local_files_that_lie_elsewhere_than_by_their_path_are_not_read(lo
 async def test_two_gateways_at_once_make_one_table(database: str) -> None:
     spark = PlayedSpark()
     gateways = [promoter(spark, database) for _ in range(4)]
-    ended = await asyncio.gather(*(one.promote(EVENTS, ALICE, decide, not_escaped) for one in gateways))
+    ended = await asyncio.gather(*(one.promote(EVENTS, ALICE, RIGHTS) for one in gateways))
     assert ended == [None] * 4
     assert spark.made == 1
     assert await kept(database) == [("lake", "raw/events", "alice")]
@@ -93,8 +94,7 @@ async def test_nothing_is_asked_for_who_may_not(lacking: str) -> None:
     refused = await promoter(spark, "").promote(
         EVENTS,
         ALICE,
-        lambda resource, access: decide(resource, access, allowed=access != lacking),
-        not_escaped,
+        FileRights(lambda resource, access: decide(resource, access, allowed=access != lacking)),
     )
     assert refused is not None
     assert refused.code == "ACCESS_DENIED"
@@ -122,7 +122,7 @@ async def test_nothing_is_asked_for_who_may_not(lacking: str) -> None:
     ids=lambda value: value if isinstance(value, str) else "",
 )
 async def test_what_is_refused_leaves_nothing(spark: PlayedSpark, why: str, database: str) -> None:
-    refused = await promoter(spark, database).promote(EVENTS, ALICE, decide, not_escaped)
+    refused = await promoter(spark, database).promote(EVENTS, ALICE, RIGHTS)
     assert refused is not None
     assert why in refused.message
     assert not spark.tables
@@ -131,7 +131,7 @@ async def test_what_is_refused_leaves_nothing(spark: PlayedSpark, why: str, data
 
 async def test_a_directory_of_snapshots_is_no_table_of_paimon(database: str) -> None:
     spark = PlayedSpark(marks=("s3a://b/raw/snapshot",))
-    assert await promoter(spark, database).promote(EVENTS, ALICE, decide, not_escaped) is None
+    assert await promoter(spark, database).promote(EVENTS, ALICE, RIGHTS) is None
     assert spark.made == 1
 
 
@@ -143,7 +143,7 @@ async def test_guards_of_other_names_of_the_files_are_not_escaped() -> None:
         asked.append((str(new), str(old), beginning))
         return beginning
 
-    refused = await promoter(spark, "").promote(EVENTS, ALICE, decide, escaped)
+    refused = await promoter(spark, "").promote(EVENTS, ALICE, FileRights(escaped=escaped))
     assert refused is not None
     assert refused.code == "ACCESS_DENIED"
     assert (spark.asked, spark.recorded) == ([], [])
@@ -185,7 +185,7 @@ def in_catalog(
 async def test_files_of_a_table_are_no_other_table(location: str, is_taken: bool, database: str) -> None:
     spark = PlayedSpark()
     spark.catalog = in_catalog(("salary", f"Comment: x\nLocation: s3a://else/x\nLocation: {location}\nz: 1"))
-    refused = await promoter(spark, database).promote(EVENTS, ALICE, decide, not_escaped)
+    refused = await promoter(spark, database).promote(EVENTS, ALICE, RIGHTS)
     assert (refused is not None) is is_taken
     assert spark.made == (not is_taken)
     if refused is not None:
@@ -199,7 +199,7 @@ async def test_who_may_not_read_a_table_is_not_told_of_it(database: str) -> None
     def own_alone(resource: Resource, access: str) -> Decision:
         return decide(resource, access, allowed="salary" not in str(resource))
 
-    refused = await promoter(spark, database).promote(EVENTS, ALICE, own_alone, not_escaped)
+    refused = await promoter(spark, database).promote(EVENTS, ALICE, FileRights(own_alone))
     assert refused is not None
     assert "another table or database" in refused.message
     assert "salary" not in refused.message
@@ -225,7 +225,7 @@ async def test_what_another_promotes_meanwhile_is_not_forgotten(database: str) -
     spark, bob = PlayedSpark(), Principal(user="bob")
     creating, go = slow_to_create(spark)
     mine, others = promoter(spark, database), promoter(spark, database)
-    promoting = asyncio.create_task(mine.promote(EVENTS, ALICE, decide, not_escaped))
+    promoting = asyncio.create_task(mine.promote(EVENTS, ALICE, RIGHTS))
     await creating.wait()
     changing = [
         asyncio.create_task(others.maintain_dataset(action, EVENTS, bob)) for action in ("forget", "refresh")
@@ -250,14 +250,23 @@ async def test_databases_warehouses_and_reserved_places_are_taken(database: str)
         {"SET spark.sql.warehouse.dir": [("spark.sql.warehouse.dir", "s3a://b/raw/events/wh")]},
     ):
         spark.catalog = taken
-        refused = await promoter(spark, database).promote(EVENTS, ALICE, decide, not_escaped)
+        refused = await promoter(spark, database).promote(EVENTS, ALICE, RIGHTS)
         assert refused is not None
         assert "shares files" in refused.message
     spark.catalog = {}
     mine = promoter(spark, database, reserved=("s3://b/raw/events/checkpoints",))
-    refused = await mine.promote(EVENTS, ALICE, decide, not_escaped)
+    refused = await mine.promote(EVENTS, ALICE, RIGHTS)
     assert refused is not None
     assert spark.made == 0
+
+
+async def test_files_of_another_metastores_tables_become_none() -> None:
+    async def elsewhere(url: str) -> str | None:
+        return f"{url} has files of a table of another Spark"
+
+    mine = promoter(PlayedSpark(), "", elsewhere=elsewhere)
+    with pytest.raises(UnfitFiles, match="of another Spark"):
+        await mine._refuse_taken(LAKE, "s3a://b/raw/events", EVENTS, RIGHTS)
 
 
 async def test_tables_that_the_listing_leaves_out_are_looked_up(database: str) -> None:
@@ -270,7 +279,7 @@ async def test_tables_that_the_listing_leaves_out_are_looked_up(database: str) -
         columns=(Column(name="a", type="int"),),
         location="s3a://b/raw/events/x",
     )
-    refused = await promoter(spark, database).promote(EVENTS, ALICE, decide, not_escaped)
+    refused = await promoter(spark, database).promote(EVENTS, ALICE, RIGHTS)
     assert refused is not None
     assert "ice" in refused.message
 
@@ -278,14 +287,14 @@ async def test_tables_that_the_listing_leaves_out_are_looked_up(database: str) -
 async def test_nothing_is_made_while_places_are_unknown(database: str) -> None:
     spark = PlayedSpark()
     spark.catalog = in_catalog(("odd", "Location: relative/place"))
-    refused = await promoter(spark, database).promote(EVENTS, ALICE, decide, not_escaped)
+    refused = await promoter(spark, database).promote(EVENTS, ALICE, RIGHTS)
     assert refused is not None
     assert "are unknown" in refused.message
     for statement in in_catalog():
         if statement.startswith(("SHOW", "DESCRIBE")):
             spark = PlayedSpark(refuses=statement)
             spark.catalog = in_catalog()
-            refused = await promoter(spark, database).promote(EVENTS, ALICE, decide, not_escaped)
+            refused = await promoter(spark, database).promote(EVENTS, ALICE, RIGHTS)
             assert refused is not None, statement
             assert spark.made == 0
 
@@ -301,12 +310,12 @@ async def test_a_slow_table_lets_others_be_made(database: str) -> None:
         return await query(sql, before, after)
 
     spark.query = slow  # type: ignore[method-assign]
-    first = asyncio.create_task(promoter(spark, database).promote(EVENTS, ALICE, decide, not_escaped))
+    first = asyncio.create_task(promoter(spark, database).promote(EVENTS, ALICE, RIGHTS))
     await began.wait()
     mine = promoter(spark, database)
-    assert await mine.promote(replace(EVENTS, table="others"), ALICE, decide, not_escaped) is None
+    assert await mine.promote(replace(EVENTS, table="others"), ALICE, RIGHTS) is None
     # What overlaps it is refused before it is there.
-    refused = await mine.promote(replace(EVENTS, table="raw"), ALICE, decide, not_escaped)
+    refused = await mine.promote(replace(EVENTS, table="raw"), ALICE, RIGHTS)
     assert refused is not None
     assert "shares files with the table `spark_catalog.lake.raw__events`" in refused.message
     go_on.set()
@@ -333,7 +342,7 @@ async def test_whoever_waits_for_the_same_table_here_has_no_connection_yet(datab
             all_recorded.set()
 
     mine._record = record
-    asked = [asyncio.create_task(mine.promote(EVENTS, ALICE, decide, not_escaped)) for _ in range(5)]
+    asked = [asyncio.create_task(mine.promote(EVENTS, ALICE, RIGHTS)) for _ in range(5)]
     await began.wait()
     await all_recorded.wait()
     assert len(connections) == 1
@@ -344,16 +353,16 @@ async def test_whoever_waits_for_the_same_table_here_has_no_connection_yet(datab
 
 async def test_a_table_that_no_promotion_made_is_made_anew_where_that_is_asked_for(database: str) -> None:
     spark = PlayedSpark()
-    await promoter(spark, database).promote(EVENTS, ALICE, decide, not_escaped)
+    await promoter(spark, database).promote(EVENTS, ALICE, RIGHTS)
     connection = await asyncpg.connect(database)
     await connection.execute("TRUNCATE sluice.dataset")
     await connection.close()
     mine = promoter(spark, database)
     assert not await mine.is_unfinished(EVENTS)
-    assert await mine.promote(EVENTS, ALICE, decide, not_escaped) is None
+    assert await mine.promote(EVENTS, ALICE, RIGHTS) is None
     assert await kept(database) == [], "nobody asked for it"
     assert "was not created from files" in str(await mine.maintain_dataset("promote", EVENTS, ALICE))
-    assert await mine.promote(EVENTS, ALICE, decide, not_escaped, asked=True) is None
+    assert await mine.promote(EVENTS, ALICE, RIGHTS, asked=True) is None
     assert await kept(database) == [("lake", "raw/events", "alice")]
     assert (spark.made, await mine.maintain_dataset("promote", EVENTS, ALICE)) == (2, None)
 
@@ -378,7 +387,7 @@ async def test_somebody_elses_table_is_neither_dropped_nor_trusted(
     asked = "SHOW TABLE EXTENDED IN `spark_catalog`.`lake` LIKE 'raw__events'"
     spark.catalog = {asked: [("lake", "raw__events", False, told)]}
     mine = promoter(spark, database)
-    refused = await mine.promote(EVENTS, ALICE, decide, not_escaped, asked=True)
+    refused = await mine.promote(EVENTS, ALICE, RIGHTS, asked=True)
     assert refused is not None
     assert why in refused.message
     assert not any(sql.startswith(("DROP", "CREATE")) for sql in spark.asked)
@@ -387,17 +396,17 @@ async def test_somebody_elses_table_is_neither_dropped_nor_trusted(
 
 async def test_a_source_may_get_another_name(database: str) -> None:
     spark = PlayedSpark()
-    assert await promoter(spark, database).promote(EVENTS, ALICE, decide, not_escaped) is None
+    assert await promoter(spark, database).promote(EVENTS, ALICE, RIGHTS) is None
     spark.tables.clear()
     pond = replace(LAKE, name="pond")
-    assert await promoter(spark, database, pond).promote(EVENTS, ALICE, decide, not_escaped) is None
+    assert await promoter(spark, database, pond).promote(EVENTS, ALICE, RIGHTS) is None
     assert await kept(database) == [("pond", "raw/events", "alice")]
 
 
 async def test_a_postgresql_that_is_away_is_told_as_such() -> None:
     mine = promoter(PlayedSpark(), "postgresql://nobody@127.0.0.1:1/none")
     with pytest.raises(BackendUnavailable, match="PostgreSQL"):
-        await mine.promote(EVENTS, ALICE, decide, not_escaped)
+        await mine.promote(EVENTS, ALICE, RIGHTS)
     for action in ("refresh", "forget"):
         with pytest.raises(BackendUnavailable, match="PostgreSQL"):
             await mine.maintain_dataset(action, EVENTS, ALICE)
@@ -411,12 +420,12 @@ async def test_several_files_of_an_ending_are_looked_into(database: str) -> None
     kinds = ((".csv", 9, 1, "AB", *MANY),)
     for other in MANY:
         spark = PlayedSpark(kinds=kinds, head=b"id,name\n1,x", heads={other: b"PAR1"})
-        refused = await promoter(spark, database).promote(EVENTS, ALICE, decide, not_escaped)
+        refused = await promoter(spark, database).promote(EVENTS, ALICE, RIGHTS)
         assert refused is not None
         assert f"`{other[-5:]}` is parquet" in refused.message
         assert not spark.tables
     spark = PlayedSpark(kinds=kinds, head=b"id,name\n1,x")
-    assert await promoter(spark, database).promote(EVENTS, ALICE, decide, not_escaped) is None
+    assert await promoter(spark, database).promote(EVENTS, ALICE, RIGHTS) is None
 
 
 @pytest.mark.parametrize(("ending", "looked_at"), [(".snappy.parquet", 1), ("", 5)])
@@ -424,7 +433,7 @@ async def test_files_that_are_called_what_they_are_need_no_second_look(
     ending: str, looked_at: int, database: str
 ) -> None:
     spark = PlayedSpark(kinds=((ending, 9, 1, "AB", *MANY),))
-    assert await promoter(spark, database).promote(EVENTS, ALICE, decide, not_escaped) is None
+    assert await promoter(spark, database).promote(EVENTS, ALICE, RIGHTS) is None
     assert sum(sql.startswith("SELECT hex(substr(") for sql in spark.asked) == looked_at
 
 
@@ -437,7 +446,7 @@ async def test_a_promotion_that_was_cut_gives_way_to_somebody_elses_table(databa
     spark.catalog = {shown: [("lake", "raw__events", False, "Type: MANAGED\nLocation: s3a://b/raw/events")]}
     spark.others[EVENTS] = Table(name=EVENTS, kind=TableKind.TABLE, columns=())
     for one in (
-        mine.promote(EVENTS, ALICE, decide, not_escaped),
+        mine.promote(EVENTS, ALICE, RIGHTS),
         mine.maintain_dataset("forget", EVENTS, ALICE),
     ):
         await store.begin(connection, "lake", "raw/events", EVENTS, "s3a://b/raw/events", "bob")
@@ -451,11 +460,11 @@ async def test_lines_are_looked_through_before_a_table_is_made_of_them(database:
     kinds = ((".csv", 1, 1, "AB", MANY[0]),)
     broken = (None, None, True, "s3a://b/raw/events/b%20c.csv", False, None)
     spark = PlayedSpark(kinds=kinds, head=b"id,name\n1,x", lines=broken)
-    refused = await promoter(spark, database).promote(EVENTS, ALICE, decide, not_escaped)
+    refused = await promoter(spark, database).promote(EVENTS, ALICE, RIGHTS)
     assert refused is not None
     assert "`b c.csv` has a field with an opening quote" in refused.message
     spark.lines = (None, None, True, None, False, None)
-    assert await promoter(spark, database).promote(EVENTS, ALICE, decide, not_escaped) is None
+    assert await promoter(spark, database).promote(EVENTS, ALICE, RIGHTS) is None
     (made,) = (sql for sql in spark.asked if sql.startswith("CREATE TABLE"))
     assert "'multiLine' 'true'" in made
 
@@ -463,22 +472,20 @@ async def test_lines_are_looked_through_before_a_table_is_made_of_them(database:
 async def test_a_dataset_keeps_its_place_while_its_table_is_dropped(database: str) -> None:
     spark = PlayedSpark()
     one = promoter(spark, database)
-    await one.promote(EVENTS, ALICE, decide, not_escaped)
+    await one.promote(EVENTS, ALICE, RIGHTS)
     spark.tables.clear()
     for table in ("raw", "raw__events__day_z3dz1"):
         name = replace(EVENTS, table=table)
-        refused = await one.promote(name, ALICE, decide, not_escaped)
+        refused = await one.promote(name, ALICE, RIGHTS)
         assert refused is not None
         assert "shares files with the table `spark_catalog.lake.raw__events`" in refused.message
-    assert await one.promote(replace(EVENTS, table="raw__event"), ALICE, decide, not_escaped) is None
+    assert await one.promote(replace(EVENTS, table="raw__event"), ALICE, RIGHTS) is None
 
 
 async def test_of_overlapping_directories_at_once_one_becomes_a_table(database: str) -> None:
     spark = PlayedSpark()
     names = [replace(EVENTS, table=table) for table in ("raw", "raw__events", "raw__events__x")]
-    ended = await asyncio.gather(
-        *(promoter(spark, database).promote(name, ALICE, decide, not_escaped) for name in names)
-    )
+    ended = await asyncio.gather(*(promoter(spark, database).promote(name, ALICE, RIGHTS) for name in names))
     assert sum(one is None for one in ended) == 1
     assert spark.made == 1
 
@@ -486,9 +493,9 @@ async def test_of_overlapping_directories_at_once_one_becomes_a_table(database: 
 async def test_a_table_that_was_dropped_is_made_anew_and_kept_once(database: str) -> None:
     spark = PlayedSpark()
     one = promoter(spark, database)
-    await one.promote(EVENTS, ALICE, decide, not_escaped)
+    await one.promote(EVENTS, ALICE, RIGHTS)
     spark.tables.clear()
-    await one.promote(EVENTS, replace(ALICE, user="bob"), decide, not_escaped)
+    await one.promote(EVENTS, replace(ALICE, user="bob"), RIGHTS)
     assert spark.made == 2
     assert await kept(database) == [("lake", "raw/events", "bob")]
 
@@ -567,11 +574,11 @@ async def test_a_hundred_thousand_files_are_a_row_and_one_more_is_too_many(datab
     many = replace(LAKE, files=100_000)
     spark = PlayedSpark(kinds=(("parquet", 100_001, 1, "AB", "s3a://b/raw/events/a.parquet"),))
     mine = promoter(spark, database, many)
-    refused = await mine.promote(EVENTS, ALICE, decide, not_escaped)
+    refused = await mine.promote(EVENTS, ALICE, RIGHTS)
     assert refused is not None
     assert "more than 100000 files" in refused.message
     spark.kinds = (("parquet", 100_000, 1, "AB", "s3a://b/raw/events/a.parquet"),)
-    assert await mine.promote(EVENTS, ALICE, decide, not_escaped) is None
+    assert await mine.promote(EVENTS, ALICE, RIGHTS) is None
 
 
 @pytest.mark.parametrize(
@@ -587,7 +594,7 @@ async def test_a_hundred_thousand_files_are_a_row_and_one_more_is_too_many(datab
 async def test_files_are_listed_once_where_one_has_the_columns_of_all(
     played: PlayedSpark, once: bool, database: str
 ) -> None:
-    assert await promoter(played, database).promote(EVENTS, ALICE, decide, not_escaped) is None
+    assert await promoter(played, database).promote(EVENTS, ALICE, RIGHTS) is None
     made = [sql for sql in played.asked if sql.startswith("CREATE TABLE")][-1]
     assert (" LIKE sluice_look_" in made) is once
     assert EVENTS in played.tables
@@ -608,10 +615,10 @@ async def test_files_that_vanish_meanwhile_leave_nothing(step: str, why: str, da
 
     spark.query = query  # type: ignore[method-assign]
     mine = promoter(spark, database)
-    refused = await mine.promote(EVENTS, ALICE, decide, not_escaped)
+    refused = await mine.promote(EVENTS, ALICE, RIGHTS)
     assert refused is not None
     assert why in refused.message
     assert not spark.tables
     assert await kept(database) == []
     spark.query = asked  # type: ignore[method-assign]
-    assert await promoter(spark, database).promote(EVENTS, ALICE, decide, not_escaped) is None
+    assert await promoter(spark, database).promote(EVENTS, ALICE, RIGHTS) is None

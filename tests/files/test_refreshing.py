@@ -22,7 +22,7 @@ from gateway.files.store import datasets, only_one_looks
 from gateway.files.walking import Walking
 from gateway.model.catalog import TableName
 from gateway.session.ports import BackendError
-from tests.files.played import ALICE, EVENTS, LAKE, PlayedSpark, decide, not_escaped, promoter
+from tests.files.played import ALICE, EVENTS, LAKE, RIGHTS, PlayedSpark, promoter
 
 OTHER = TableName("spark_catalog", "lake", "raw__others")
 MORE = (("parquet", 4, 400, "CD", "s3a://b/raw/events/b.parquet"),)
@@ -52,7 +52,7 @@ async def connection(database: str) -> AsyncIterator[Any]:
 async def promoted(database: str, *names: TableName) -> PlayedSpark:
     spark = PlayedSpark()
     for name in names:
-        assert await promoter(spark, database).promote(name, ALICE, decide, not_escaped) is None
+        assert await promoter(spark, database).promote(name, ALICE, RIGHTS) is None
     return spark
 
 

@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
 import pytest
 
 from gateway.errors import AuthenticationFailed
-from gateway.frontends import login_mechanisms
-from gateway.frontends.guessing import LoginLimits
+from gateway.frontends import guessing, login_mechanisms
+from gateway.frontends.guessing import FailedLogins, LoginLimits, SharedCount
 from gateway.frontends.login_chain import LoginKind, LoginOutcome
 from gateway.frontends.login_mechanisms import SimpleMechanism
 from gateway.frontends.tokens import new_token
 from gateway.model.audit import AuditEvent
-from gateway.model.credentials import Bearer, Cookie, Credentials, Password
+from gateway.model.credentials import Bearer, Cookie, Credentials, Password, UnreadableLogin
 from gateway.model.statement import Client
 from tests.frontends.listening import CHEAP, Gateway, user
-from tests.session.fakes import World
+from tests.session.fakes import World, until
 
 HERE, THERE = Client(address="10.0.0.1", protocol="thrift"), Client(address="10.0.0.2", protocol="thrift")
 
@@ -270,3 +271,68 @@ async def test_a_token_for_one_endpoint_is_refused_at_others_and_gets_no_cookie(
     cookie = here.authenticator.cookies.issue(here.users["bob"], token.hash)
     with pytest.raises(AuthenticationFailed, match="no longer valid"):
         await here.authenticator.login(Cookie(cookie), HERE)
+
+
+class SharedByHand:
+    """What all gateways count, which answers when the test says so."""
+
+    def __init__(self) -> None:
+        self.asked: list[Mapping[str, int]] = []
+        self.answers = asyncio.Semaphore(0)
+
+    async def find(self, keys: Sequence[str]) -> Mapping[str, SharedCount]:
+        return {}
+
+    async def count(self, failures: Mapping[str, int], limits: LoginLimits) -> Mapping[str, SharedCount]:
+        self.asked.append(dict(failures))
+        await self.answers.acquire()
+        return {}
+
+    async def clear(self, keys: Sequence[str]) -> None: ...
+
+
+async def test_logins_that_cannot_be_read_are_counted_elsewhere_by_one_question_at_a_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A flood makes no tasks and no waiting connections of it; each failure is recorded first."""
+    monkeypatch.setattr(guessing, "MAX_UNSENT", 3)
+    here, shared = gateway(failures=100), SharedByHand()
+    here.authenticator._guesses = guesses = FailedLogins(LoginLimits(failures=100), shared=shared)
+    recorded = here.world.ledger
+
+    async def fail(number: int) -> None:
+        client = replace(HERE, address=f"10.0.1.{number}")
+        with pytest.raises(AuthenticationFailed, match="bad header"):
+            await here.authenticator.login(UnreadableLogin("bad header"), client)
+
+    await fail(0)
+    await asyncio.sleep(0)
+    assert shared.asked == [{"address 10.0.1.0": 1}]
+    tasks = len(asyncio.all_tasks())
+    for number in (1, 1, 2, 3, 4, 5, 1):
+        await fail(number)
+    assert (len(asyncio.all_tasks()), len(recorded.of("login"))) == (tasks, 8)
+    # Guesses find room, and wait for theirs.
+    guess = asyncio.ensure_future(here.authenticator.login(Password("bob", "wrong"), HERE))
+    await until(lambda: len(recorded.of("login")) == 9)
+    shared.answers.release()
+    await until(lambda: len(shared.asked) == 2)
+    assert not guess.done()
+    few = {"address 10.0.1.1": 3, "address 10.0.1.2": 1, "address 10.0.1.3": 1}
+    assert shared.asked[1] == few | {"address 10.0.0.1": 1, "user bob": 1}
+    shared.answers.release()
+    with pytest.raises(AuthenticationFailed):
+        await guess
+    guesses.close()
+
+
+async def test_a_guess_counts_everywhere_although_its_client_has_gone() -> None:
+    here, shared = gateway(), SharedByHand()
+    here.authenticator._guesses = FailedLogins(shared=shared)
+    guess = asyncio.ensure_future(here.authenticator.login(Password("bob", "wrong"), HERE))
+    await until(lambda: bool(shared.asked))
+    guess.cancel()
+    await asyncio.wait([guess])
+    assert [one.body["verdict"] for one in here.world.ledger.of("login")] == ["rejected"]
+    assert shared.asked == [{"address 10.0.0.1": 1, "user bob": 1}]
+    here.authenticator._guesses.close()

@@ -46,7 +46,7 @@ from gateway.frontends.login_mechanisms import PasswordLogins, TokenLogins
 from gateway.frontends.thrift_http import ThriftHttpServer
 from gateway.frontends.tokens import new_token
 from gateway.frontends.users import User, Users
-from gateway.model.credentials import Bearer, ClientCertificate, Credentials, Password
+from gateway.model.credentials import NO_CERTIFICATE, Bearer, ClientCertificate, Credentials, Password
 from gateway.model.statement import Client
 from gateway.settings.listeners import Tls
 from gateway.wire import calls
@@ -56,7 +56,7 @@ from gateway.wire.sasl import Status, step
 from tests.app.certificate_files import make_pair, secret
 from tests.frontends.connect_listening import FakeConnect
 from tests.frontends.listening import Gateway, user
-from tests.session.fakes import World
+from tests.session.fakes import World, until
 from tests.speed import patience
 
 NAME = make_rule("common_name", "([a-z]+)", "$1")
@@ -211,6 +211,18 @@ async def test_a_certificate_and_what_is_shown_beside_it_are_of_one_user(
     assert told in found
     (event,) = world.ledger.of("login")
     assert event.body["result"] == (told == "bob")
+
+
+async def test_a_certificate_has_to_be_in_time_where_certificates_log_nobody_in() -> None:
+    """The handshake looks once, and connections last."""
+    gateway = Gateway(World())
+    assert gateway.authenticator.with_certificate(None, BOB) is None
+    gateway.authenticator._now = lambda: datetime.now(UTC) + timedelta(days=2)
+    for beside in (None, Password("bob", "secret")):
+        shown = gateway.authenticator.with_certificate(beside, BOB)
+        assert shown is not None
+        with pytest.raises(AuthenticationFailed, match="has expired"):
+            await gateway.authenticator.login(shown, Client(protocol="thrift", address="192.0.2.1"))
 
 
 # -- listeners -----------------------------------------------------------------------------------------------
@@ -390,6 +402,23 @@ async def test_a_bad_certificate_opens_no_connection(
         assert [(event.body["mechanism"], event.body["verdict"]) for event in told] == [
             ("CERTIFICATE", "rejected")
         ] * 2
+
+
+async def test_that_none_is_shown_where_one_is_required_is_recorded(tmp_path: Path) -> None:
+    async with Listening(tmp_path, "required") as one:
+        assert await one.binary(None) == "no connection"
+        (event,) = one.gateway.world.ledger.of("login")
+        assert (event.body["mechanism"], event.body["reason"]) == ("CERTIFICATE", NO_CERTIFICATE)
+
+
+async def test_a_bad_certificate_over_spark_connect_is_recorded_without_a_call(tmp_path: Path) -> None:
+    async with Listening(tmp_path, "required") as one:
+        shown = one.client(issue("bob", days=-1))
+        shown.set_alpn_protocols(["h2"])
+        _, writer = await asyncio.open_connection("localhost", one.connect_port, ssl=shown)
+        await until(lambda: bool(one.gateway.world.ledger.of("login")))
+        writer.close()
+        assert "certificate has expired" in one.gateway.world.ledger.of("login")[0].body["reason"]
 
 
 @pytest.mark.parametrize(

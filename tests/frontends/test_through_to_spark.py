@@ -9,8 +9,9 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from gateway.backends.spark_thrift import SparkThriftBackend, SparkThriftOptions
+from gateway.backends.spark_thrift import SparkThriftBackend
 from gateway.backends.spark_thrift_connection import SparkAddress
+from gateway.backends.spark_thrift_options import SparkThriftOptions
 from gateway.frontends.thrift_binary import ThriftConnection, ThriftLimits
 from gateway.model.catalog import TableName
 from gateway.model.decision import PolicyRef, RowFilter

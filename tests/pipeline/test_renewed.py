@@ -33,7 +33,7 @@ from gateway.session.verdicts import VerdictInputs, Verdicts
 from gateway.wire.connect import pb
 from tests.pipeline.test_barriers import PLANS, world
 from tests.plan.frames import Frame, command, message, sql, table
-from tests.session.fakes import FakeAuthority, FakeCatalog
+from tests.session.fakes import FakeAuthority, FakeCatalog, FakePolicies
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -218,8 +218,7 @@ class Counting:
         self.verdicts = Verdicts(
             VerdictInputs(
                 judge=self._judged,
-                policies=lambda: self.policies,
-                authority=lambda _: FakeAuthority(set()),
+                policies=FakePolicies(lambda: self.policies, lambda _: FakeAuthority(set())),
                 catalog=self.catalog,
             )
         )

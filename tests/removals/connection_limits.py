@@ -107,7 +107,7 @@ REMOVALS = (
     Removal(
         "stream-of-walked-files",
         "no stream goes on reading files that are looked through",
-        Becomes("verdict"),
+        Never(),
         "session.test_datasets",
     ),
     Removal(

@@ -38,6 +38,30 @@ REMOVALS = (
         "frontends.test_certificate_logins",
     ),
     Removal(
+        "bad-certificate-recorded-at-once",
+        "a bad client certificate is recorded also where no call follows",
+        Never(),
+        "frontends.test_certificate_logins",
+    ),
+    Removal(
+        "certificate-in-time-of-anybody",
+        "a client certificate has to be in time with each login, also where it logs nobody in",
+        Becomes("shown"),
+        "frontends.test_certificate_logins",
+    ),
+    Removal(
+        "failures-shared",
+        "a failed login of any kind counts at all gateways",
+        Deleted(),
+        "frontends.test_authentication",
+    ),
+    Removal(
+        "failures-unsent-bound",
+        "a flood of failed logins that are no guesses waits in bounded memory",
+        Always(),
+        "frontends.test_authentication",
+    ),
+    Removal(
         "judged-tls-as-strong",
         "Spark Connect takes no weaker ciphers than other listeners",
         Deleted(),

@@ -18,7 +18,7 @@ import inspect
 import itertools
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, redirect_stdout
 from functools import partial
 from pathlib import Path
@@ -34,6 +34,9 @@ from tests.effort import VARIABLE
 from tests.readers import patient
 from tests.removals import (
     connection_limits,
+    console,
+    console_policies,
+    console_record,
     logins,
     operators,
     pipeline,
@@ -56,7 +59,10 @@ REMOVALS = (
     *connection_limits.REMOVALS,
     *logins.REMOVALS,
     *operators.REMOVALS,
+    *console.REMOVALS,
     *sparks.REMOVALS,
+    *console_policies.REMOVALS,
+    *console_record.REMOVALS,
 )
 NOTHING = {
     f"nothing of {module}": f"gateway.{module}"
@@ -114,8 +120,9 @@ class Needs(Exception):
 class Fixtures:
     """What the tests of one module get; generators are run for each test, anything else once."""
 
-    def __init__(self, module: ModuleType, reader: ReaderPool) -> None:
+    def __init__(self, module: ModuleType, reader: ReaderPool, runner: asyncio.Runner) -> None:
         self._module = module
+        self._runner = runner
         self._made: dict[str, Any] = {"reader": reader}
 
     @contextmanager
@@ -142,10 +149,24 @@ class Fixtures:
         if inspect.isgeneratorfunction(function):
             own[name] = stack.enter_context(contextmanager(function)(**given))
             return own[name]
+        if inspect.isasyncgenfunction(function):
+            generator = function(**given)
+            own[name] = self._runner.run(_next(generator))
+            stack.callback(lambda: self._runner.run(_end(generator)))
+            return own[name]
         value = function(**given)
         # What rests on something that is made for one test is made for one test too.
         (own if given.keys() & own.keys() else self._made)[name] = value
         return value
+
+
+async def _next(generator: AsyncGenerator[Any, None]) -> Any:
+    return await anext(generator)
+
+
+async def _end(generator: AsyncGenerator[Any, None]) -> None:
+    async for _ in generator:
+        pass
 
 
 class Run:
@@ -163,7 +184,7 @@ class Run:
             except _Failed:
                 yield f"{name}::(import)"
                 continue
-            fixtures = Fixtures(module, self._reader)
+            fixtures = Fixtures(module, self._reader, self._runner)
             yield from (
                 test.id
                 for test in tests_in(module)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import time
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -43,6 +43,7 @@ from gateway.session.locks import CatalogLocks
 from gateway.session.metrics import Metrics
 from gateway.session.ports import (
     AskOwner,
+    Authority,
     Backend,
     BackendError,
     BackendFull,
@@ -52,6 +53,7 @@ from gateway.session.ports import (
     OperationState,
     RelayedFrame,
     SharedUse,
+    UserRights,
 )
 from gateway.session.service import Sessions
 from gateway.session.session import NameResolution
@@ -382,6 +384,29 @@ class FakeAuthority:
         return False
 
 
+class FakePolicies:
+    """Policies in force, of functions."""
+
+    def __init__(
+        self,
+        policies: Callable[[], PolicySet],
+        authority: Callable[[PolicySet], Authority],
+        *,
+        stale: Callable[[], str | None] = lambda: None,
+        principals: Callable[[], Mapping[str, Principal]] = dict,
+    ) -> None:
+        self._policies, self.authority = policies, authority
+        self.stale, self._principals = stale, principals
+
+    @property
+    def current(self) -> PolicySet:
+        return self._policies()
+
+    @property
+    def principals(self) -> Mapping[str, Principal]:
+        return self._principals()
+
+
 class FakeJudge:
     """Clears what `refused` does not match; forwards the text in square brackets, so that it differs."""
 
@@ -488,8 +513,7 @@ class FakePromotion:
         self,
         name: TableName,
         principal: Principal,
-        decide: Callable[[Resource, str], Decision],
-        escaped: Callable[..., bool],
+        rights: UserRights,
         *,
         asked: bool = False,
     ) -> NotPromoted | None:
@@ -560,6 +584,7 @@ class World:
         name: str = DEFAULT_BACKEND,
         may_use: Callable[[Principal], bool] = lambda _: True,
         shared: SharedUse | None = None,
+        console_url: str = "",
     ) -> None:
         self.order: list[str] = []
         self.promotion = FakePromotion(self.order)
@@ -581,12 +606,12 @@ class World:
         self.sessions = Sessions(
             Dependencies(
                 judge=self.judge,
-                policies=lambda: self.policies,
-                authority=lambda _: FakeAuthority(self.hidden),
+                policies=FakePolicies(lambda: self.policies, lambda _: FakeAuthority(self.hidden)),
                 catalog=self.catalog,
                 locks=self.locks,
                 ledger=self.ledger,
                 gateway=gateway,
+                console_url=console_url,
                 ask_owner=ask_owner,
                 backend=name,
                 may_use=may_use,

@@ -377,7 +377,7 @@ async def test_sessions_of_a_user_are_bounded_and_come_free_again() -> None:
             await opened(world)
     world.backend.down = False
     await world.sessions.close()
-    assert not world.budgets._sessions
+    assert not world.budgets._shares._used
 
 
 async def test_sessions_are_opened_no_faster_than_they_may_be() -> None:

@@ -15,8 +15,7 @@ from gateway.model.principal import Principal
 from gateway.model.resource import AccessRequest, Resource
 from gateway.model.statement import Cleared, Client, CreateTempView, SessionContext, Statement, Verdict
 from gateway.session.failures import StatementFailed
-from gateway.session.lock_requests import LockRequest
-from gateway.session.locks import CatalogLocks
+from gateway.session.locks import CatalogLocks, LockRequest
 from gateway.session.session import NameResolution
 from tests.session.fakes import FakeEndpoint
 

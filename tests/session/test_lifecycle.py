@@ -8,8 +8,8 @@ import pytest
 
 from gateway.backends.delayed_endings import DelayedEndings
 from gateway.errors import GatewayStopping
-from gateway.session import lifecycle
-from gateway.session.lifecycle import Lifecycle
+from gateway.session import states
+from gateway.session.states import Lifecycle
 
 
 async def test_a_call_that_waits_hears_that_the_gateway_stops() -> None:
@@ -38,8 +38,8 @@ async def test_deadlines_of_a_call_are_its_own() -> None:
 
 
 async def test_what_waits_for_spark_has_so_long_and_no_longer(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lifecycle, "STOP_S", 0.0)
-    monkeypatch.setattr(lifecycle, "LEAST_S", 0.0)
+    monkeypatch.setattr(states, "STOP_S", 0.0)
+    monkeypatch.setattr(states, "LEAST_S", 0.0)
     life = Lifecycle()
     life.cut()
     ended: list[str] = []

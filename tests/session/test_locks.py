@@ -24,8 +24,7 @@ from gateway.model.statement import (
 from gateway.session.failures import StatementFailed, StatementRefused
 from gateway.session.identifiers import Handle
 from gateway.session.limits import SessionLimits
-from gateway.session.lock_requests import LockRequest
-from gateway.session.locks import CatalogLocks, HeldLocks
+from gateway.session.locks import CatalogLocks, HeldLocks, LockRequest
 from gateway.session.ports import BackendError
 from gateway.wire.connect import pb, serialize
 from tests.session.connect import fakes as connect

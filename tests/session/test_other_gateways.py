@@ -13,8 +13,7 @@ from gateway.errors import BackendUnavailable
 from gateway.model.catalog import TableName
 from gateway.model.statement import CatalogChanged
 from gateway.session.limits import SessionLimits
-from gateway.session.lock_requests import LockRequest
-from gateway.session.locks import CatalogLocks, HeldLocks
+from gateway.session.locks import CatalogLocks, HeldLocks, LockRequest
 from gateway.session.other_gateways import NamesForOthers
 from tests.session.fakes import FakeCatalog
 from tests.speed import patience

@@ -476,6 +476,21 @@ async def test_a_removed_user_has_no_session_and_no_connection() -> None:
     assert [event.body.get("by") for event in world.ledger.of("session_ended")] == [None]
 
 
+async def test_who_cannot_be_shown_to_spark_gets_no_session_and_it_is_on_record() -> None:
+    world = World()
+
+    async def refuse(*_: Any, **__: Any) -> Any:
+        raise AuthenticationFailed("this Spark takes users by tokens of their own")
+
+    world.backend.open_session = refuse  # type: ignore[method-assign]
+    with pytest.raises(AuthenticationFailed):
+        await open_session(world)
+    assert [one.body["reason"] for one in world.ledger.of("security")] == [
+        "this Spark takes users by tokens of their own"
+    ]
+    assert not world.sessions._registry.per_user
+
+
 async def test_nor_has_he_one_that_was_being_opened() -> None:
     """Over HTTP a call goes on when its connection has ended, and who acts as another has a connection of his
     own."""

@@ -32,7 +32,7 @@ from gateway.model.statement import (
 from gateway.session.limits import SessionLimits
 from gateway.session.ports import BackendError
 from gateway.session.verdicts import VerdictInputs, Verdicts
-from tests.session.fakes import FakeAuthority, FakeCatalog, FakeJudge
+from tests.session.fakes import FakeAuthority, FakeCatalog, FakeJudge, FakePolicies
 
 BOB = Principal(user="bob")
 HOME, CAFE = Client(address="10.1.0.7", protocol="thrift"), Client(address="192.0.2.9", protocol="thrift")
@@ -54,12 +54,14 @@ class Judging:
         self.verdicts = Verdicts(
             VerdictInputs(
                 judge=self._judged,
-                policies=lambda: self.policies,
-                authority=lambda _: FakeAuthority(set()),
+                policies=FakePolicies(
+                    lambda: self.policies,
+                    lambda _: FakeAuthority(set()),
+                    stale=lambda: self.stale,
+                    principals=lambda: self.principals,
+                ),
                 catalog=FakeCatalog(),
                 now=lambda: self.now,
-                stale=lambda: self.stale,
-                principals=lambda: self.principals,
             )
         )
         self.principals: dict[str, Principal] = {}
@@ -208,8 +210,7 @@ def over_live_catalog(judge: Any, query: Any, clock: Callable[[], float]) -> Ver
     return Verdicts(
         VerdictInputs(
             judge=judge,
-            policies=lambda: PolicySet(version=1),
-            authority=lambda _: FakeAuthority(set()),
+            policies=FakePolicies(lambda: PolicySet(version=1), lambda _: FakeAuthority(set())),
             catalog=LiveCatalog(query, refusal=BackendError, clock=clock),
             clock=clock,
         )

@@ -256,7 +256,7 @@ policies:
             "unknown key `policies.ranger.0.usr` (did you mean `user`?)",
         ),
         ("{service: a, urls: [ranger:6080]}", "`ranger:6080` is not an address such as"),
-        ("{service: a, urls: ['http://x:99999']}", "`policies.ranger.0`: port out of range"),
+        ("{service: a, urls: ['http://x:99999']}", "`http://x:99999` is not an address"),
         ("{service: a, urls: ['http://u:p@x']}", "leave them out of `urls`"),
         ("{service: a, urls: ['http://x'], user: u}", "set both `user` and `password`"),
         ("{service: a, urls: ['http://x'], key: k}", "set both `certificate` and `key`"),

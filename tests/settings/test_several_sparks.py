@@ -77,14 +77,25 @@ def test_a_discovered_spark_has_its_address() -> None:
     assert alone.backend.discover is None
 
 
+def test_files_and_metalakes_are_of_the_first_sparks_metastore() -> None:
+    lake = (
+        "catalogs:\n  - name: l\n    catalog: {type: gravitino, connection-params:"
+        ' {uri: "http://g", metalake: m}}\n'
+    )
+    settings = read(TWO + "files: {raw: {root: s3://b/raw}}\n" + lake)
+    assert settings.files.keys() == {"raw"}
+    main = settings.metastore_of(settings.main_backend)
+    for name in settings.all_backends:
+        shares = settings.metastore_of(name) == main
+        assert bool(settings.for_backend(name).files) is shares
+
+
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        (TWO + "files: {raw: {root: s3://b/raw}}", "`files` needs a gateway with one Spark"),
         (
-            TWO + "catalogs:\n  - name: l\n    catalog: {type: gravitino, connection-params:"
-            ' {uri: "http://g", metalake: m}}\n',
-            "needs a gateway with one Spark",
+            TWO + "  one: {thrift: {host: x}}\n  two: {thrift: {host: x}, metastore: Metastore_of_one}\n",
+            "two metastores would have the checkpoints of streams in `Metastore_of_one`",
         ),
         (TWO + "routing: {default: [nowhere]}", "`nowhere` is neither a backend nor a tag"),
         (TWO + "routing: {rules: [{backends: [nowhere]}]}", "`nowhere` is neither a backend nor a tag"),

@@ -58,7 +58,7 @@ def test_anything_else_is_for_sparks_parser(text: str) -> None:
 
 def required_of(*names: TableName) -> Required | Unsupported:
     pins = tuple(Pin(None, name) for name in names)  # type: ignore[arg-type]
-    return dataset_privileges(DatasetStatement("refresh", ""), Required(pins=pins), {"lake": LAKE.table})
+    return dataset_privileges(DatasetStatement("refresh", ""), Required(pins=pins), {"lake": LAKE})
 
 
 def test_it_takes_promote_on_a_table_of_a_source() -> None:

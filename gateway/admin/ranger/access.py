@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from itertools import product
 from typing import Any
 
 import structlog
@@ -19,21 +18,18 @@ from gateway.admin.ranger.kinds import Body, ObjectKind, Version, What
 from gateway.admin.ranger.shapes import ALL_ITEM_LISTS, ITEM_LISTS
 from gateway.admin.ranger.transactions import ReadTransaction
 from gateway.errors import Faults
-from gateway.model.policy import PolicySet
+from gateway.model.policy import PolicySet, ResourceValues
 from gateway.model.principal import Principal
 from gateway.model.resource import ANY_ACCESS, AccessRequest, Resource
 from gateway.policy.broken_parts import close_dependents
+from gateway.policy.covering import list_covering
 from gateway.policy.engine import Engine
 from gateway.policy.ranger import load
 from gateway.policy.unusable import list_invalid_policies, with_closed
 
 _log = structlog.get_logger(__name__)
 
-_MAX_COMBINATIONS = 4096
-"""Resources that one policy may name before a delegated administrator may not write it."""
 _MAX_ENGINES = 64
-_STRANGE = "\ue000\ue001"
-"""Characters for private use: no name of a table has them, so that only a wildcard can match them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -328,34 +324,15 @@ def _readable(delegated: _Delegated, principal: Principal, policies: Iterable[Bo
 
 def _resources(policy: Mapping[str, Any], places: Mapping[str, int]) -> list[Resource] | None:
     """Return resources that are allowed exactly when all that the policy covers is; None: too many."""
-    found: list[Resource] = []
-    for resources in (policy.get("resources") or {}, *(policy.get("additionalResources") or ())):
-        names = sorted(resources, key=lambda name: places.get(name, 0))
-        levels = [[(name, text) for text in _probes(resources[name])] for name in names]
-        combinations = 1
-        for level in levels:
-            combinations *= len(level)
-        if combinations + len(found) > _MAX_COMBINATIONS:
-            return None
-        found += [Resource(elements) for elements in product(*levels)]
-    return found if all(resource.elements for resource in found) else None
+    sets = (policy.get("resources") or {}, *(policy.get("additionalResources") or ()))
+    return list_covering(
+        ({name: _values_of(values) for name, values in resources.items()} for resources in sets), places
+    )
 
 
-def _probes(values: Mapping[str, Any]) -> Iterator[str]:
-    """Yield texts which are all matched only by a pattern that matches everything the values do."""
-    if values.get("isExcludes"):
-        # Everything but something: whoever delegates must cover everything.
-        yield "*"
-        return
-    for value in dict.fromkeys(map(str, values.get("values") or ())):
-        if not value.strip("*"):
-            yield "*"
-            continue
-        texts = [value.replace("?", _STRANGE[0])]
-        if "*" in value:
-            # Longer than any number of `?`s that a delegating pattern may have.
-            texts = [text.replace("*", stuffing) for text in texts for stuffing in ("", _STRANGE * 512)]
-        for text in texts:
-            yield text
-            if values.get("isRecursive"):
-                yield text.rstrip("/") + "/" + _STRANGE
+def _values_of(values: Mapping[str, Any]) -> ResourceValues:
+    return ResourceValues(
+        values=tuple(map(str, values.get("values") or ())),
+        excludes=bool(values.get("isExcludes")),
+        recursive=bool(values.get("isRecursive")),
+    )

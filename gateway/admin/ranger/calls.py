@@ -105,6 +105,39 @@ def forbidden(message: str) -> RangerError:
     return RangerError(403, message)
 
 
+async def change_policies(
+    store: Store,
+    access: Access,
+    principal: Principal,
+    work: Callable[[WriteTransaction, Access], Awaitable[T]],
+    unchecked: dict[str, None],
+) -> T:
+    """Make a change of policies in one transaction, and return what `work` does. `unchecked` gets what Spark
+    was not asked of texts.
+
+    The texts that turn out to be new are read while no transaction is open, and the work begins anew: all
+    writers of all gateways take turns, and nobody's revocation waits for a parser or for Spark. Raises
+    RangerError, also when the policies change faster than they are read.
+    """
+    texts: dict[TextQuestion, PolicyText] = {}
+    for _ in range(_ATTEMPTS):
+        trying = access.with_texts(texts)
+        try:
+            async with store.writing(principal.user) as writing:
+                made = await work(writing, trying)
+                if trying.unread:
+                    raise _NeedsTexts
+        except (_NeedsTexts, Invalid):
+            # What else is wrong is told with what is wrong with texts.
+            if not trying.unread:
+                raise
+            texts |= await _read(trying, list(trying.unread), principal)
+        else:
+            unchecked.update((found.unchecked, None) for found in texts.values() if found.unchecked)
+            return made
+    raise RangerError(409, "the policies kept changing while the request ran; repeat it")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApiCall:
     """One authenticated request."""
@@ -126,29 +159,8 @@ class ApiCall:
             raise forbidden(f"user `{self.user}` is not an administrator and may not {what}")
 
     async def change(self, work: Callable[[WriteTransaction, Access], Awaitable[T]]) -> T:
-        """Make a change of policies in one transaction, and return what `work` does.
-
-        The texts that turn out to be new are read while no transaction is open, and the work begins anew: all
-        writers of all gateways take turns, and nobody's revocation waits for a parser or for Spark. Raises
-        RangerError, also when the policies change faster than they are read.
-        """
-        texts: dict[TextQuestion, PolicyText] = {}
-        for _ in range(_ATTEMPTS):
-            access = self.access.with_texts(texts)
-            try:
-                async with self.store.writing(self.user) as writing:
-                    made = await work(writing, access)
-                    if access.unread:
-                        raise _NeedsTexts
-            except (_NeedsTexts, Invalid):
-                # What else is wrong is told with what is wrong with texts.
-                if not access.unread:
-                    raise
-                texts |= await _read(access, list(access.unread), self.principal)
-            else:
-                self.unchecked.update((found.unchecked, None) for found in texts.values() if found.unchecked)
-                return made
-        raise RangerError(409, "the policies kept changing while the request ran; repeat it")
+        """Make a change of policies, as `change_policies`."""
+        return await change_policies(self.store, self.access, self.principal, work, self.unchecked)
 
     def path(self, name: str) -> str:
         """Return a part of the path, decoded."""

@@ -66,7 +66,7 @@ def _date(value: object, path: str, faults: list[str]) -> int | None:
     return round(found.timestamp() * 1000)
 
 
-def _anything(value: object, path: str, faults: list[str]) -> Any:
+def _accept_anything(value: object, path: str, faults: list[str]) -> Any:
     return value
 
 
@@ -131,7 +131,7 @@ TEXT = JsonField(_text)
 WHOLE = JsonField(_whole)
 FLAG = JsonField(_flag)
 DATE = JsonField(_date)
-ANY = JsonField(_anything)
+ANY = JsonField(_accept_anything)
 NAME = fill_default(TEXT, "")
 OFF = fill_default(FLAG, value=False)
 ON = fill_default(FLAG, value=True)

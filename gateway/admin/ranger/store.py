@@ -16,7 +16,7 @@ import orjson
 from gateway.admin.ranger.kinds import GATEWAY
 from gateway.admin.ranger.transactions import ReadTransaction, WriteTransaction, as_text
 from gateway.database.migrate import LazyPool, migrate
-from gateway.database.name_holds import POLICIES_CHANGED
+from gateway.database.telling import tell_policies_changed
 
 _LOCK = 0x736C756963652052
 """Key of the advisory lock under which policies change (`sluice R` in ASCII)."""
@@ -65,7 +65,7 @@ class Store:
             await connection.execute("SELECT pg_advisory_xact_lock($1)", _LOCK)
             yield WriteTransaction(connection, who, int(self._clock() * 1000))
             # Gateways that share the database hear of it when the change is committed.
-            await connection.execute("SELECT pg_notify($1, '')", POLICIES_CHANGED)
+            await tell_policies_changed(connection)
 
     async def _make_ready(self, connection: Any) -> None:
         await migrate(connection)

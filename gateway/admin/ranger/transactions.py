@@ -196,6 +196,11 @@ class WriteTransaction(ReadTransaction):
     def committed(self) -> bool:
         return not self._changed
 
+    @property
+    def connection(self) -> Any:
+        """What else changes with this, or not at all, is changed by this connection."""
+        return self._connection
+
     async def create(
         self, kind: ObjectKind, body: Body, *, name: str | None = None, signature: str | None = None
     ) -> Body:

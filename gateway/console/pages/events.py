@@ -241,6 +241,8 @@ class EventPages:
 
     def _message(self, viewer: Viewer, event: AuditEvent) -> str:
         """Return the error's message; one that names what was lacking has no value in it."""
+        if event.body.get("verdict") == "cleared":
+            return ""
         message = _text(event.body, "message") or _text(event.body, "reason")
         if event.body.get("code") == "ACCESS_DENIED" or event.kind != "decided":
             return message

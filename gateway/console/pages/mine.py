@@ -28,6 +28,8 @@ from gateway.model.policy import Policy, PolicyItem, PolicySet, PolicyType, Reso
 from gateway.model.principal import Principal
 
 MAX_GRANTS = 300
+MAX_VALUES = 5
+"""Values of one resource of a policy that are written out."""
 MAX_STATEMENTS = 20
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9._-]+")
 EVERYBODY = "public"
@@ -183,7 +185,6 @@ class MinePage:
 
     async def end_session(self, viewer: Viewer, asked: OwnSessionParameters) -> LiveChange:
         """End a session of the viewer's own. Raises NotFound for any other."""
-        # RULE (console-own-session)
         done, messages = await self._end(viewer.user, asked.session, viewer.user)
         if not done and not messages:
             raise NotFound("no such session of yours is open")
@@ -229,8 +230,13 @@ def _reason(item: PolicyItem, principal: Principal) -> str:
 def write_resources(resources: ResourceSet) -> str:
     """Return a policy's resources in one line."""
     return ", ".join(
-        f"{name} {'not ' if one.excludes else ''}{' or '.join(one.values)}" for name, one in resources.items()
+        f"{name} {'not ' if one.excludes else ''}{_some_of(one.values)}" for name, one in resources.items()
     )
+
+
+def _some_of(values: Sequence[str]) -> str:
+    more = len(values) - MAX_VALUES
+    return " or ".join(values[:MAX_VALUES]) + (f" or one of {more} more" if more > 0 else "")
 
 
 def _end_of(policy: Policy) -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from gateway.console.routes import (
@@ -23,11 +23,16 @@ from gateway.errors import BackendUnavailable, LedgerUnavailable
 
 AskHealth = Callable[[], Awaitable[tuple[Mapping[str, Mapping[str, Any]], Sequence[str]]]]
 """Returns what each gateway says of itself, and a sentence for each that did not."""
+AskAlarms = Callable[[], Awaitable[Sequence[str]]]
 KEPT_S = 3.0
 """How old an answer may be before the gateways are asked again: one question for all who look."""
 OLD_S = 30.0
 """How old an answer may be that is shown while they are asked."""
 BANDS = ("up to 1 ms", "1 to 4 ms", "4 to 16 ms", "16 to 50 ms", "50 to 200 ms", "more than 200 ms")
+
+
+async def _no_alarms() -> Sequence[str]:
+    return ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,13 +102,16 @@ class Overview:
     sparks: tuple[SparkHealth, ...]
     bands: tuple[LatencyBand, ...]
     messages: tuple[str, ...]
+    alarms: tuple[str, ...] = ()
+    """What everybody who watches has to know."""
 
 
 class OverviewPage:
     """Sums up what gateways say of themselves."""
 
-    def __init__(self, ask: AskHealth, clock: Callable[[], float]) -> None:
+    def __init__(self, ask: AskHealth, clock: Callable[[], float], alarms: AskAlarms = _no_alarms) -> None:
         self._ask = ask
+        self._alarms = alarms
         self._clock = clock
         self._asking = asyncio.Lock()
         self._known: Overview | None = None
@@ -111,9 +119,8 @@ class OverviewPage:
         self._renewing: asyncio.Task[None] | None = None
 
     async def show(self, viewer: Viewer, asked: NoParameters) -> Overview:
-        """Return the overview; an old one at once, and the next viewer gets a newer.
-
-        Raises LedgerUnavailable, BackendUnavailable."""
+        """Return the overview; an old one at once, and the next viewer gets a newer. Raises
+        LedgerUnavailable, BackendUnavailable."""
         known, age_s = self._known, self._clock() - self._known_at
         if known is None or age_s > OLD_S:
             return await self._renew()
@@ -126,7 +133,8 @@ class OverviewPage:
         async with self._asking:
             if self._known is None or self._known_at < begun:
                 health, messages = await self._ask()
-                self._known, self._known_at = sum_up(health, messages), self._clock()
+                found = replace(sum_up(health, messages), alarms=tuple(await self._alarms()))
+                self._known, self._known_at = found, self._clock()
             return self._known
 
     async def _renew_soon(self) -> None:

@@ -103,11 +103,11 @@ def _build_asker(
     name = table.name
     resource = Resource(Resource.table(name.catalog, name.database, name.table).elements, table.owner)
 
-    def asked(column: str | None) -> AccessRequest:
+    def ask(column: str | None) -> AccessRequest:
         what = resource if column is None else resource.child("column", column)
         return AccessRequest(principal=principal, resource=what, access="select", context=context)
 
-    return asked
+    return ask
 
 
 def _find_mask(

@@ -518,18 +518,18 @@ async def _fit(gate: Gate, text: str) -> Reading:
 
 
 def _runs(sandbox: Sandbox, copying: Copying, one: _Chosen) -> StatementRuns:
-    def governed(*, turned: bool) -> Rows:
+    def run_governed(*, turned: bool) -> Rows:
         sandbox.register_samples(one.names, turned=turned)
         return sandbox.run(one.cleared.forwarded)
 
-    def sent(*, copied: bool) -> Rows:
+    def run_original(*, copied: bool) -> Rows:
         sandbox.register_samples(one.names)
         made = copying.of(one.principal, one.scanned) if copied else {}
         return sandbox.run_over_copies(made, one.text, one.catalog, one.namespace)
 
     return StatementRuns(
-        governed=lambda: governed(turned=False),
-        turned=lambda: governed(turned=True),
-        copied=lambda: sent(copied=True),
-        sent=lambda: sent(copied=False),
+        governed=lambda: run_governed(turned=False),
+        turned=lambda: run_governed(turned=True),
+        copied=lambda: run_original(copied=True),
+        sent=lambda: run_original(copied=False),
     )

@@ -192,15 +192,15 @@ def drop_policies(policies: PolicySet, drop: Callable[[Policy], bool]) -> Policy
 def with_policies(policies: PolicySet, change: Callable[[Policy], Policy | None]) -> PolicySet:
     """Return the policies as they are changed, one by one; None: it goes."""
 
-    def changed(found: Iterable[Policy]) -> tuple[Policy, ...]:
+    def change_all(found: Iterable[Policy]) -> tuple[Policy, ...]:
         return tuple(new for policy in found if (new := change(policy)) is not None)
 
     services = {}
     for name, service in policies.services.items():
         tags = service.tags
         if tags is not None:
-            tags = replace(tags, policies=changed(tags.policies))
-        services[name] = replace(service, policies=changed(service.policies), tags=tags)
+            tags = replace(tags, policies=change_all(tags.policies))
+        services[name] = replace(service, policies=change_all(service.policies), tags=tags)
     return replace(policies, services=services)
 
 
@@ -213,12 +213,14 @@ def _drop_conditions(policies: PolicySet) -> PolicySet:
     """Return what holds at all times."""
     kept = drop_policies(policies, circumstantial)
 
-    def tagged(service: Service) -> tuple[TaggedResource, ...]:
+    def keep_lasting_tags(service: Service) -> tuple[TaggedResource, ...]:
         return tuple(
             replace(one, tags=tuple(tag for tag in one.tags if not tag.validity)) for one in service.tagged
         )
 
-    services = {name: replace(service, tagged=tagged(service)) for name, service in kept.services.items()}
+    services = {
+        name: replace(service, tagged=keep_lasting_tags(service)) for name, service in kept.services.items()
+    }
     return replace(kept, services=services)
 
 

@@ -338,7 +338,7 @@ class _Recommend:
     ) -> Iterator[Advice]:
         """`now`: the people that logins know, where that is known."""
 
-        def named(name: str, texts: Iterable[str]) -> Any:
+        def make_frame(name: str, texts: Iterable[str]) -> Any:
             return spark.createDataFrame([(text,) for text in sorted(set(texts))], f"{name} string")
 
         peers = self._options.peers
@@ -350,14 +350,14 @@ class _Recommend:
             bundled.unpersist()
         if not rows:
             return
-        people = named("user_name", (user for row in rows for user in row["users"]))
+        people = make_frame("user_name", (user for row in rows for user in row["users"]))
         groups = {row["user_name"]: row["groups"] or () for row in frames.members(uses, people).collect()}
         if now:
             # Groups of now count, and whoever can no longer log in has none.
             groups = {user: sorted(now[user].groups) if user in now else () for user in groups}
-        every = named("group_name", (group for of_user in groups.values() for group in of_user))
+        every = make_frame("group_name", (group for of_user in groups.values() for group in of_user))
         sizes = {row["group_name"]: row["members"] for row in frames.group_sizes(uses, every).collect()}
-        tables = named("table_name", (table for row in rows for table in row["tables"]))
+        tables = make_frame("table_name", (table for row in rows for table in row["tables"]))
         columns = {row["table_name"]: row["columns"] for row in frames.columns(uses, tables).collect()}
         told: set[frozenset[str]] = set()
         for row in rows:

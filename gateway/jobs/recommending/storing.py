@@ -101,15 +101,21 @@ FROM sluice.recommendation one JOIN sluice.job_run run ON run.id = one.run"""
 
 
 async def list_recommendations(
-    connection: Any, *, states: Sequence[str] = (PROPOSED,), kind: str = "", limit: int = 100
+    connection: Any,
+    *,
+    states: Sequence[str] = (PROPOSED,),
+    kind: str = "",
+    after: tuple[str, int] = ("", 0),
+    limit: int = 100,
 ) -> list[dict[str, Any]]:
-    """Return recommendations, by kind and number."""
+    """Return recommendations, by kind and number, from behind `after` on."""
     rows = await connection.fetch(
         f"{_WITH_RUN} WHERE one.state = ANY ($1::text[]) AND ($2 = '' OR kind = $2)"
-        " ORDER BY kind, one.id LIMIT $3",
+        " AND (kind, one.id) > ($4, $5) ORDER BY kind, one.id LIMIT $3",
         list(states),
         kind,
         limit,
+        *after,
     )
     return [_as_json(row) for row in rows]
 

@@ -91,7 +91,7 @@ def questions(events: Any, *, was: bool, circumstances: bool) -> Any:
     def keys(name: str) -> Any:
         return f.coalesce(f.array_sort(f.map_keys(kept[name])), f.array().cast("array<string>"))
 
-    def sorted_texts(column: Any) -> Any:
+    def sort_texts(column: Any) -> Any:
         return f.coalesce(f.array_sort(column), f.array().cast("array<string>"))
 
     second = f.unix_seconds("time") if circumstances else f.lit(None).cast("bigint")
@@ -101,14 +101,14 @@ def questions(events: Any, *, was: bool, circumstances: bool) -> Any:
         "time",
         "statement_id",
         "user_name",
-        sorted_texts(f.col("groups")).alias("groups"),
-        sorted_texts(f.col("roles")).alias("roles"),
+        sort_texts(f.col("groups")).alias("groups"),
+        sort_texts(f.col("roles")).alias("roles"),
         f.coalesce("client_protocol", f.lit("thrift")).alias("endpoint"),
         # A plan that is nothing but an SQL text is judged as that text, as it was.
         f.when(is_plan & ~has_plan, text).otherwise(f.col("statement")).alias("text"),
         f.col("told.catalog").alias("catalog"),
         f.coalesce("told.namespace", f.array(f.lit("default"))).alias("namespace"),
-        sorted_texts(f.col("told.settings")).alias("settings"),
+        sort_texts(f.col("told.settings")).alias("settings"),
         keys("temp_views").alias("temp_views"),
         keys("relations").alias("relations"),
         (kept["tables"] if was else f.lit(None).cast("string")).alias("tables"),

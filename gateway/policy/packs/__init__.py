@@ -6,8 +6,9 @@ what it takes away is in force. docs/policies.md describes the shape.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from gateway.errors import Faults
 from gateway.model.limits import Limit
@@ -26,9 +27,9 @@ from gateway.model.principal import Principal
 from gateway.policy.broken_parts import close_dependents
 from gateway.policy.diagnostics import Path, hint
 from gateway.policy.documents import parse_document
-from gateway.policy.engine import engine_for
+from gateway.policy.engine import DEFAULT_SERVICE, engine_for
 from gateway.policy.limits import limits_of
-from gateway.policy.packs.cases import failures
+from gateway.policy.packs.cases import Case, failures
 from gateway.policy.packs.conditions import tag_definition, with_script_condition
 from gateway.policy.packs.files import Pack
 from gateway.policy.packs.policies import ReadPolicy
@@ -110,6 +111,50 @@ def load_packs(
             raise Faults(faults)
         failing += faults
     return replace(policy_set, warnings=(*policy_set.warnings, *faults)) if faults else policy_set
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PackCase:
+    """One case of a pack, with where it stands and what it says there."""
+
+    file: str
+    line: int
+    service: str
+    case: Case
+    written: str
+    """On one line."""
+
+
+def load_cases(
+    texts: Mapping[str, str],
+    service_defs: Mapping[str, ServiceDef],
+    people: Mapping[str, Principal] | None = None,
+) -> tuple[PackCase, ...]:
+    """Return the cases of all packs that can be read; nothing is run."""
+    definitions = {
+        name: with_script_condition(definition)
+        for name, definition in service_defs.items()
+        if name != TAG_SERVICE
+    }
+    found = []
+    for file in sorted(texts):
+        try:
+            document = parse_document(texts[file], file)
+        except Faults:
+            continue
+        for case in Pack(document, definitions, people or {}, tolerant=True).cases:
+            _, at = case.path[:2]
+            data = document.data["cases"][at]
+            found.append(
+                PackCase(
+                    file=file,
+                    line=document.place(case.path).line,
+                    service=str(document.data.get("service", DEFAULT_SERVICE)),
+                    case=case,
+                    written=json.dumps(data, ensure_ascii=False, default=str),
+                )
+            )
+    return tuple(found)
 
 
 def _service(
@@ -210,15 +255,15 @@ def _audit_rules(packs: Sequence[Pack]) -> AuditRules:
                 return AuditRules(mode="audit-all")
         mode = mode or pack.audit_mode
 
-    def excluded(key: str) -> frozenset[str]:
+    def union_excluded(key: str) -> frozenset[str]:
         return frozenset[str]().union(*(pack.audit_excluded.get(key, frozenset()) for pack in packs))
 
     return AuditRules(
         mode=mode or "audit-default",
         filters=tuple(found for pack in packs for found in pack.audit_filters),
-        excluded_users=excluded("users"),
-        excluded_groups=excluded("groups"),
-        excluded_roles=excluded("roles"),
+        excluded_users=union_excluded("users"),
+        excluded_groups=union_excluded("groups"),
+        excluded_roles=union_excluded("roles"),
     )
 
 

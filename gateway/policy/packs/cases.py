@@ -241,6 +241,29 @@ def failures(
                 yield f"case fails: {asked}: the explanation does not contain `{text}`: {told}"
 
 
+def list_settling(case: Case, engine: Engine, service: str | None = None) -> list[str]:
+    """Return the names of the policies that settle what a case asks: access, mask and filter."""
+    if case.only_limits:
+        return []
+    if case.resource.level("catalog") is not None:
+        service = None
+    request = AccessRequest(
+        principal=case.principal,
+        resource=case.resource,
+        access=case.wants,
+        context=case.context,
+        service=service,
+    )
+    found = [engine.decide(request).policy.name]
+    if case.mask is not None or case.shows is not None:
+        mask = engine.mask(case.principal, case.resource, case.column_type, case.context, service=service)
+        found.append(mask.policy.name if mask is not None else "")
+    if case.filter is not None:
+        rows = engine.row_filter(case.principal, _table_of(case.resource), case.context, service=service)
+        found.append(rows.policy.name if rows is not None else "")
+    return [name for name in dict.fromkeys(found) if name]
+
+
 def _table_of(resource: Resource) -> Resource:
     """Return the table that a column belongs to; what is no column is returned as it is."""
     elements = resource.elements[:-1] if resource.kind == "column" else resource.elements

@@ -38,13 +38,13 @@ class ScriptToken:
 def unescape(quoted: str) -> str:
     """Return what a quoted token stands for."""
 
-    def meant(found: re.Match[str]) -> str:
+    def unescape(found: re.Match[str]) -> str:
         code = found["four"] or found["two"]
         if code:
             return chr(int(code, 16))
         return _ESCAPED.get(found["one"], found["one"])
 
-    return _ESCAPE.sub(meant, quoted[1:-1])
+    return _ESCAPE.sub(unescape, quoted[1:-1])
 
 
 class Cursor:

@@ -10,7 +10,7 @@ import re
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from gateway.errors import BackendUnavailable, InvalidRequest, RpcError, SluiceError
+from gateway.errors import AuthenticationFailed, BackendUnavailable, InvalidRequest, RpcError, SluiceError
 from gateway.model.decision import Decision
 from gateway.model.principal import Principal
 from gateway.model.resource import Resource
@@ -22,7 +22,6 @@ from gateway.session.connect.operation import ConnectSession
 from gateway.session.dependencies import Dependencies
 from gateway.session.endpoint import RecordedCall
 from gateway.session.failures import CallRefusal, StatementFailed, StatementRefused
-from gateway.session.ports import PlanBackend
 from gateway.wire import connect_calls
 from gateway.wire.connect_requests import (
     AddArtifactsRequest,
@@ -229,8 +228,7 @@ class ArtifactStream:
 class Uploads:
     """AddArtifacts, from its first message to its end."""
 
-    def __init__(self, dependencies: Dependencies, backend: PlanBackend, endings: Endings) -> None:
-        self._backend = backend
+    def __init__(self, dependencies: Dependencies, endings: Endings) -> None:
         self._endings = endings
         self._verdicts = dependencies.verdicts
         self._recorder = dependencies.recorder
@@ -249,7 +247,7 @@ class Uploads:
         outcome: StatementOutcome = "canceled"
         error: SluiceError | None = None
         try:
-            answer = await self._backend.add_artifacts(upload.messages(first, rest))
+            answer = await session.spark.add_artifacts(upload.messages(first, rest), principal.user)
             if len(session.artifacts) + len(upload.named) <= self._limits.handles:
                 session.artifacts.update(upload.named)
             outcome = "finished"
@@ -258,7 +256,7 @@ class Uploads:
             redacted = self._endings.redact_error(session, fault, self._endings.plain)
             outcome, error = "failed", StatementFailed(redacted.message, "HY000", redacted.code, "")
             raise await self._endings.abort_on_error(session, fault, redacted) from None
-        except (BackendUnavailable, InvalidRequest, StatementRefused) as fault:
+        except (AuthenticationFailed, BackendUnavailable, InvalidRequest, StatementRefused) as fault:
             outcome, error = "failed", fault
             raise
         finally:
@@ -282,8 +280,8 @@ class _Upload:
 
     def _may_create(self, resource: Resource) -> bool:
         # Asked anew for each: an upload may last, and policies may change meanwhile.
-        decide = self._uploads._verdicts.build_decider(self._principal, self._client, "ADD ARTIFACTS")
-        decision = decide(resource, "create")
+        rights = self._uploads._verdicts.rights_of(self._principal, self._client, "ADD ARTIFACTS")
+        decision = rights.decide(resource, "create")
         self._decisions.append(decision)
         return decision.allowed
 

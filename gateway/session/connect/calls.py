@@ -54,13 +54,11 @@ class Calls:
     def __init__(
         self,
         dependencies: Dependencies,
-        backend: PlanBackend,
         endings: Endings,
         streams: Streams,
         *,
         secrets: Sequence[str],
     ) -> None:
-        self._backend = backend
         self._endings = endings
         self._streams = streams
         self._verdicts = dependencies.verdicts
@@ -77,12 +75,12 @@ class Calls:
 
         Where it changes some that expressions depend on, the caller has the session locked.
         """
-        decide = self._verdicts.build_decider(principal, client, "CONFIG")
+        rights = self._verdicts.rights_of(principal, client, "CONFIG")
         visible = self._verdicts.visible_to(principal, client)
         decisions: list[Decision] = []
 
         def may_set(key: str) -> bool:
-            decisions.append(decide(Resource.setting(key), "set"))
+            decisions.append(rights.decide(Resource.setting(key), "set"))
             return decisions[-1].allowed
 
         def may_read(key: str) -> bool:
@@ -108,7 +106,9 @@ class Calls:
             forwarded = connect_calls.config(
                 session.key, question.operation, session.server_session, request.client_type
             )
-            response = read_config(await self._forward(session, "Config", forwarded, self._endings.plain))
+            response = read_config(
+                await self._forward(session.spark, session, "Config", forwarded, self._endings.plain)
+            )
             finished = True
             for key, own in changes.items():
                 if not not_set(key, response):
@@ -131,21 +131,21 @@ class Calls:
         request: ArtifactStatusesRequest,
     ) -> bytes:
         """Say whether files are there: local data by its hash, and what this session has uploaded."""
-        decide = self._verdicts.build_decider(principal, client, "ARTIFACT STATUS")
+        rights = self._verdicts.rights_of(principal, client, "ARTIFACT STATUS")
         names = [name for name in request.names if name not in session.artifacts]
-        refusal = judge_names(names, principal.user, lambda resource: decide(resource, "create").allowed)
+        refusal = judge_names(names, principal.user, lambda one: rights.decide(one, "create").allowed)
         if refusal is not None:
             raise session.build_refusal_error("ArtifactStatus", refusal, "")
         forwarded = connect_calls.artifact_statuses(
             session.key, request.names, session.server_session, request.client_type
         )
-        return await self._forward(session, "ArtifactStatus", forwarded, self._endings.plain)
+        return await self._forward(session.spark, session, "ArtifactStatus", forwarded, self._endings.plain)
 
     # -- operations ----------------------------------------------------------------------------------------
-    # `key` has the principal's name; `session` is None where no plan of it came by yet.
+    # `key` has the principal's name, `spark` is as he reaches it; `session` None where no plan came yet.
 
     async def interrupt(
-        self, key: SessionKey, session: ConnectSession | None, request: InterruptRequest
+        self, spark: PlanBackend, key: SessionKey, session: ConnectSession | None, request: InterruptRequest
     ) -> bytes:
         """Stop operations in Spark; each one's end is recorded when Spark says it, or now if nobody reads."""
         if len(request.tag) > self._limits.tag_chars:
@@ -158,7 +158,7 @@ class Calls:
         if session is not None and request.operation_id:
             request = replace(request, operation_id=session.spark_id(request.operation_id))
         forwarded = connect_calls.interrupt_as_asked(key, request, _find_observed(session, request))
-        data = await self._forward(session, "Interrupt", forwarded, self._endings.plain)
+        data = await self._forward(spark, session, "Interrupt", forwarded, self._endings.plain)
         if session is None:
             return data
         for operation_id in connect_calls.read_interrupted_ids(data):
@@ -175,7 +175,11 @@ class Calls:
             await self._endings.conclude(operation, Event.CANCEL, reason="interrupted by the client")
 
     async def release_execute(
-        self, key: SessionKey, session: ConnectSession | None, request: ReleaseExecuteRequest
+        self,
+        spark: PlanBackend,
+        key: SessionKey,
+        session: ConnectSession | None,
+        request: ReleaseExecuteRequest,
     ) -> bytes:
         """Free responses that the client has, or the whole operation. It comes once for each response."""
         if request.release == "nothing":
@@ -204,16 +208,16 @@ class Calls:
             return _release_operation(operation)
         spark_id = request.operation_id if operation is None else operation.spark_id
         forwarded = connect_calls.release_execute(key, spark_id, until, client_type=request.client_type)
-        data = await self._forward(session, "ReleaseExecute", forwarded, self._endings.plain)
+        data = await self._forward(spark, session, "ReleaseExecute", forwarded, self._endings.plain)
         if operation is not None and whole:
             await self._streams.release(operation, RELEASED)
         return data if operation is None or not operation.ran_again else _release_operation(operation)
 
     async def get_status(
-        self, key: SessionKey, session: ConnectSession | None, request: GetStatusRequest
+        self, spark: PlanBackend, key: SessionKey, session: ConnectSession | None, request: GetStatusRequest
     ) -> bytes:
         """Say how operations stand; of plans that are being judged, and that Spark does not know of yet, that
-        they run."""
+        they run, and of those that wait for room their place."""
         asked = request.operation_ids
         in_spark = asked
         if session is not None and asked is not None:
@@ -221,13 +225,18 @@ class Calls:
         forwarded = connect_calls.get_status(
             key, in_spark, observed=_find_observed(session, request), client_type=request.client_type
         )
-        data = await self._forward(session, "GetStatus", forwarded, self._endings.plain)
+        data = await self._forward(spark, session, "GetStatus", forwarded, self._endings.plain)
         preparing = session.preparing if session is not None and asked is not None else ()
         renamed = session.renamed if session is not None else {}
-        return with_running(data, (one.operation_id for one in preparing), renamed, listed=not asked)
+        waits = {one.operation_id: one.describe_wait() for one in preparing}
+        return with_running(data, waits, renamed, listed=not asked)
 
     async def error_details(
-        self, key: SessionKey, session: ConnectSession | None, request: FetchErrorDetailsRequest
+        self,
+        spark: PlanBackend,
+        key: SessionKey,
+        session: ConnectSession | None,
+        request: FetchErrorDetailsRequest,
     ) -> bytes:
         """Tell more of an error that this session was given; of another one as little as can be."""
         strictest = self._endings.strictest
@@ -240,14 +249,19 @@ class Calls:
             key, request.error_id, _find_observed(session, request), request.client_type
         )
         return redact_details(
-            await self._forward(session, "FetchErrorDetails", forwarded, strictest), redaction
+            await self._forward(spark, session, "FetchErrorDetails", forwarded, strictest), redaction
         )
 
     async def _forward(
-        self, session: ConnectSession | None, method: str, request: bytes, redaction: Redaction
+        self,
+        spark: PlanBackend,
+        session: ConnectSession | None,
+        method: str,
+        request: bytes,
+        redaction: Redaction,
     ) -> bytes:
         try:
-            return await self._backend.call(method, request)
+            return await spark.call(method, request)
         except RpcError as fault:
             redacted = self._endings.redact_error(session, fault, redaction)
             raise await self._endings.abort_on_error(session, fault, redacted) from None

@@ -9,7 +9,7 @@ from typing import Protocol
 
 import structlog
 
-from gateway.errors import BackendUnavailable, LimitExceeded, RpcError, SluiceError
+from gateway.errors import AuthenticationFailed, BackendUnavailable, LimitExceeded, RpcError, SluiceError
 from gateway.session.connect.errors import Redaction, redact_error
 from gateway.session.connect.operation import ConnectOperation, ConnectSession
 from gateway.session.dependencies import Dependencies
@@ -39,11 +39,8 @@ class Abort(Protocol):
 class Endings:
     """Ends operations. `abort` closes a session whose state in Spark is no longer known."""
 
-    def __init__(
-        self, dependencies: Dependencies, backend: PlanBackend, *, abort: Abort, secrets: Sequence[str]
-    ) -> None:
+    def __init__(self, dependencies: Dependencies, *, abort: Abort, secrets: Sequence[str]) -> None:
         self.abort = abort
-        self._backend = backend
         self._recorder = dependencies.recorder
         self._limits = dependencies.limits
         self._secrets = secrets
@@ -140,16 +137,16 @@ class Endings:
         )
         try:
             async with asyncio.timeout(self._limits.close_timeout_s):
-                details = await self._backend.call("FetchErrorDetails", asked)
+                details = await session.spark.call("FetchErrorDetails", asked)
             session.remember_details(error_id, details)
             return any(condition in LOST_FILES for condition in conditions_of_details(details))
-        except (RpcError, BackendUnavailable, ProtobufError, TimeoutError):
+        except (RpcError, AuthenticationFailed, BackendUnavailable, ProtobufError, TimeoutError):
             return False
 
     async def release_failed(self, operation: ConnectOperation) -> None:
         """Have Spark free what it holds for an operation that has failed and is to be run again."""
         if operation.reattachable:
-            await self._release(connect_calls.release_execute(operation.session.key, operation.spark_id))
+            await self._release(operation)
 
     async def abort_on_error(
         self, session: ConnectSession | None, fault: RpcError, redacted: RpcError
@@ -265,8 +262,8 @@ class Endings:
                     # Not yet, also because this call can overtake the one that runs it.
                     await asyncio.sleep(pause)
                 if operation.buffer is None and operation.reattachable:
-                    await self._release(connect_calls.release_execute(session.key, operation.spark_id))
-        except (RpcError, BackendUnavailable, ProtobufError, TimeoutError) as fault:
+                    await self._release(operation)
+        except (RpcError, AuthenticationFailed, BackendUnavailable, ProtobufError, TimeoutError) as fault:
             _log.info("operation_not_stopped_upstream", reason=type(fault).__name__)
         finally:
             # Only now: of a call that was given up Spark would not say that it stopped.
@@ -277,20 +274,24 @@ class Endings:
 
     async def _interrupt_operation(self, operation: ConnectOperation, interrupt: bytes) -> bool:
         """Interrupt an operation; whether Spark looks none of its names up from here on."""
-        stopped = connect_calls.read_interrupted_ids(await self._backend.call("Interrupt", interrupt))
+        stopped = connect_calls.read_interrupted_ids(
+            await operation.session.spark.call("Interrupt", interrupt)
+        )
         if operation.names_seen or (operation.task is not None and operation.task.done()):
             return True
         try:
-            return await has_ended(self._backend, operation.session.key, operation.spark_id)
+            return await has_ended(operation.session.spark, operation.session.key, operation.spark_id)
         except RpcError:
             # A Spark of before 4.2 says no more than that it has taken note.
             return operation.spark_id in stopped
 
-    async def _release(self, release: bytes) -> None:
+    async def _release(self, operation: ConnectOperation) -> None:
         """Have Spark free what it holds for an operation; it cannot while it is still stopping it."""
+        session = operation.session
+        release = connect_calls.release_execute(session.key, operation.spark_id)
         for pause in _PAUSES_S:
             try:
-                await self._backend.call("ReleaseExecute", release)
+                await session.spark.call("ReleaseExecute", release)
             except RpcError as fault:
                 _log.debug("operation_not_released_upstream", reason=spark_errors.class_of(fault))
                 await asyncio.sleep(pause)
@@ -332,7 +333,7 @@ async def has_run(backend: PlanBackend, key: SessionKey, operation_id: str) -> b
     """Whether Spark has seen an operation that it no longer has, or cannot say."""
     try:
         states = await _states(backend, key, operation_id)
-    except (RpcError, BackendUnavailable, ProtobufError):
+    except (RpcError, AuthenticationFailed, BackendUnavailable, ProtobufError):
         return True
     return any(state not in connect_calls.NEVER_SEEN for state in states)
 

@@ -7,7 +7,14 @@ import contextlib
 from collections.abc import AsyncIterator, Iterable
 from dataclasses import replace
 
-from gateway.errors import BackendUnavailable, InvalidRequest, LimitExceeded, RpcError, SluiceError
+from gateway.errors import (
+    AuthenticationFailed,
+    BackendUnavailable,
+    InvalidRequest,
+    LimitExceeded,
+    RpcError,
+    SluiceError,
+)
 from gateway.model.meaning_settings import may_change_meaning
 from gateway.model.statement import (
     AnswerFilter,
@@ -36,7 +43,7 @@ from gateway.session.deciding import Deciding
 from gateway.session.dependencies import Dependencies
 from gateway.session.endpoint import AskedStatement, DecidedStatement, changes_names
 from gateway.session.failures import StatementFailed
-from gateway.session.ports import Envelope, PlanBackend
+from gateway.session.ports import Envelope
 from gateway.session.slots import Slot, Slots
 from gateway.session.states import Event, State
 from gateway.session.view_rules import build_refusal, without_ended_relations
@@ -47,14 +54,11 @@ from gateway.wire import connect_errors as spark_errors
 class ConnectExecution:
     """Has plans judged and hands them over."""
 
-    def __init__(
-        self, dependencies: Dependencies, backend: PlanBackend, endings: Endings, streams: Streams
-    ) -> None:
+    def __init__(self, dependencies: Dependencies, endings: Endings, streams: Streams) -> None:
         self.deciding = Deciding[ConnectSession, ConnectOperation](dependencies, self)
         self._verdicts = dependencies.verdicts
         self._recorder = dependencies.recorder
         self._limits = dependencies.limits
-        self._backend = backend
         self._endings = endings
         self._clock = dependencies.clock
         self._lifecycle = dependencies.lifecycle
@@ -81,7 +85,7 @@ class ConnectExecution:
             refusal = None
             if options.operation_id not in session.operations:
                 try:
-                    slot = await self._wait_for_room(session, client)
+                    slot = await self._wait_for_room(session, client, preparing)
                 except LimitExceeded as fault:
                     refusal = fault
             async with session.lock:
@@ -108,7 +112,9 @@ class ConnectExecution:
             if slot is not None:
                 slot.release()
 
-    async def _wait_for_room(self, session: ConnectSession, client: Client) -> Slot | None:
+    async def _wait_for_room(
+        self, session: ConnectSession, client: Client, preparing: Preparing
+    ) -> Slot | None:
         """Return the place of a plan among those that run by the limits of its user, when there is one; None
         where no limit counts them. Raises LimitExceeded.
 
@@ -118,6 +124,7 @@ class ConnectExecution:
         bounds = self._budgets.bounds(session.principal_now, client, self._backend_name)
         if not bounds:
             return None
+        await self._budgets.running.ask(bounds)
         slot = self.slots.take(user, bounds)
         if slot is not None:
             return slot
@@ -126,10 +133,12 @@ class ConnectExecution:
         arrived = asyncio.get_running_loop().time()
         until = arrived + self._limits.spark_wait_s
         session.waits.append(arrived)
+        preparing.describe_wait = lambda: self._describe(session, arrived)
         try:
             slot = await self.slots.wait(user, until=until, arrived=arrived, bounds=bounds)
         finally:
             session.waits.remove(arrived)
+            preparing.describe_wait = str
             self._metrics.waited.observe(asyncio.get_running_loop().time() - arrived)
         if slot is None:
             full = self.slots.find_full(bounds) or bounds[0]
@@ -143,11 +152,12 @@ class ConnectExecution:
 
     def describe_wait(self, session: ConnectSession) -> str:
         """Say what a plan of a session waits for; empty where none does."""
-        if not session.waits:
-            return ""
+        return self._describe(session, min(session.waits)) if session.waits else ""
+
+    def _describe(self, session: ConnectSession, arrived: float) -> str:
         bounds = self._budgets.bounds(session.principal_now, session.client, self._backend_name)
         full = self.slots.find_full(bounds)
-        place, waiting = self.slots.place(session.principal.user, min(session.waits))
+        place, waiting = self.slots.place(session.principal.user, arrived)
         return f"{full.words if full is not None else 'waiting'}; place {place} of {waiting} in the queue"
 
     async def run_again(self, operation: ConnectOperation) -> Envelope | None:
@@ -213,14 +223,16 @@ class ConnectExecution:
 
     async def _analysis(self, operation: ConnectOperation, envelope: Envelope) -> bytes:
         try:
-            answer = await self._backend.analyze(operation.cleared, replace(envelope, operation_id=""))
+            answer = await operation.session.spark.analyze(
+                operation.cleared, replace(envelope, operation_id="")
+            )
             operation.note_names_resolved()
             operation.relayed_bytes = len(answer)
             await self._endings.conclude(operation, Event.FINISH)
             return answer
         except RpcError as fault:
             raise await self._endings.record_failure(operation, fault) from None
-        except (BackendUnavailable, StatementFailed) as fault:
+        except (AuthenticationFailed, BackendUnavailable, StatementFailed) as fault:
             await self._endings.conclude(operation, Event.FAIL, fault)
             raise
         finally:

@@ -7,16 +7,20 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from gateway.errors import SluiceError
+from gateway.model.bounded import BoundedDict
 from gateway.model.handles import SparkHandle
 from gateway.model.principal import Principal
+from gateway.model.spark_logins import SparkLogin
 from gateway.model.statement import Cleared, Client, Refused, SessionContext, Statement
 from gateway.session.connect.errors import Redaction
 from gateway.session.endpoint import DecidedStatement, EndpointOperation, EndpointSession
 from gateway.session.failures import CallRefusal, StatementRefused, build_overtaken_error
 from gateway.session.identifiers import new_uuid
+from gateway.session.ports import PlanBackends
 from gateway.session.slots import Slot
 from gateway.session.states import Event
 from gateway.wire.connect_calls import SessionKey
@@ -65,6 +69,8 @@ class Preparing:
         self.operation_id = operation_id
         self.tags = tags
         self.interrupted = False
+        self.describe_wait: Callable[[], str] = str
+        """Says what it waits for, and its place; nothing where it does not wait."""
         self._task = asyncio.current_task()
 
     def interrupt(self) -> None:
@@ -279,8 +285,21 @@ class ConnectSession(EndpointSession[str, ConnectOperation]):
 
     LET_GO = "wait for some of them to end"
 
-    def __init__(self, *, session_id: str, principal: Principal, client: Client, opened: float) -> None:
+    def __init__(
+        self,
+        *,
+        session_id: str,
+        principal: Principal,
+        client: Client,
+        opened: float,
+        backends: PlanBackends,
+        shown: str,
+    ) -> None:
+        """`shown`: the token that its user has logged in by, if any."""
         super().__init__(session_id, principal, client, SessionContext(endpoint="connect"), opened)
+        self.shown = shown
+        self.spark = backends.act_for(lambda: SparkLogin(self.principal_now, self.shown))
+        """Spark as the user of this session reaches it, and nobody else."""
         self.server_session = ""
         """Spark's own id of the session; every call carries it, so that Spark refuses when its session is a
         new one whose names and settings are not known here."""
@@ -297,7 +316,7 @@ class ConnectSession(EndpointSession[str, ConnectOperation]):
         """Handles of streaming queries that read nothing guarded; of any other nothing is known."""
         self.errors: OrderedDict[str, Redaction] = OrderedDict()
         """Errors whose details the client may ask for, by their id."""
-        self.details: OrderedDict[str, bytes] = OrderedDict()
+        self.details: BoundedDict[str, bytes] = BoundedDict(MAX_DETAILS)
         """Details that the gateway has asked for itself, by the id of the error: Spark tells them once."""
         self.artifacts: set[str] = set()
         """Names of files that this session has uploaded."""
@@ -387,5 +406,3 @@ class ConnectSession(EndpointSession[str, ConnectOperation]):
     def remember_details(self, error_id: str, details: bytes) -> None:
         """Remember what Spark has told of an error."""
         self.details[error_id] = details
-        while len(self.details) > MAX_DETAILS:
-            self.details.popitem(last=False)

@@ -14,6 +14,7 @@ import structlog
 
 from gateway.errors import BackendUnavailable, InvalidRequest, RpcError, SluiceError
 from gateway.model.principal import Principal
+from gateway.model.sparks import BoundSession
 from gateway.model.statement import Client
 from gateway.session.connect.service import ConnectSessions
 from gateway.session.routing.affinity import Affinity
@@ -43,6 +44,7 @@ class RoutedConnectSessions:
         self._fleet = fleet
         self._affinity = affinity
         self._first_catalog = first_catalog
+        self._taking_back: set[asyncio.Task[None]] = set()
 
     async def execute(
         self, principal: Principal, client: Client, request: bytes
@@ -151,20 +153,23 @@ class RoutedConnectSessions:
             if bound.backend != backend:
                 return None
             try:
-                return await self._try(spark, key, principal, client, observed, is_open=bound.is_open)
+                open_s = self._fleet.limits.open_s
+                return await self._try(spark, key, principal, client, observed, open_s, bound)
             except BackendUnavailable:
                 if bound.is_open or not await self._affinity.give_up(key, backend):
                     raise
                 return None
         fault: BackendUnavailable | None = None
-        for spark in await self._choose(principal, client):
+        chosen = await self._choose(principal, client)
+        for spark in chosen:
             # INVARIANT (bound before it is forwarded): nothing of a session reaches a Spark that it is not
             # bound to, whoever else opens it at this moment.
             bound = await self._affinity.bind(key, spark.name)
             if bound.backend != spark.name:  # RULE (first-bind-wins)
                 return None
             try:
-                return await self._try(spark, key, principal, client, observed, is_open=bound.is_open)
+                within_s = self._fleet.limit_attempt(spark, chosen)
+                return await self._try(spark, key, principal, client, observed, within_s, bound)
             except BackendUnavailable as error:
                 fault = error
                 if bound.is_open or not await self._affinity.give_up(key, spark.name):
@@ -178,26 +183,45 @@ class RoutedConnectSessions:
         principal: Principal,
         client: Client,
         observed: str,
-        *,
-        is_open: bool,
+        within_s: float | None,
+        bound: BoundSession,
     ) -> ConnectSessions | None:
         sessions = _sessions_of(spark)
-        opening = sessions.open(principal, client, key[1], observed, lives=is_open)
-        if is_open:
+        opening = sessions.open(principal, client, key[1], observed, lives=bound.is_open)
+        if bound.is_open:
             await opening
             return sessions
         try:
-            await spark.attempt("connect", opening)
+            await spark.attempt("connect", opening, within_s)
+            is_here = await self._affinity.confirm(key, spark.name)
         except (SluiceError, RpcError) as error:
             if not isinstance(error, BackendUnavailable):
                 # Who is refused, as at a limit, leaves no row behind.
                 await self._affinity.give_up(key, spark.name)  # RULE (refused-unbound)
             raise
-        if await self._affinity.confirm(key, spark.name):
+        except asyncio.CancelledError:
+            # Nor does who goes away, for whom nothing is waited here.
+            self._begin_taking_back(sessions, key, spark.name)  # RULE (gone-unbound)
+            raise
+        if is_here:
             return sessions
         # Another gateway could not reach this Spark, and has moved it.
         await sessions.drop(key)  # RULE (moved-session-dropped)
         return None
+
+    def _begin_taking_back(self, sessions: ConnectSessions, key: SessionKey, backend: str) -> None:
+        task = asyncio.create_task(self._take_back(sessions, key, backend))
+        self._taking_back.add(task)
+        task.add_done_callback(self._taking_back.discard)
+
+    async def _take_back(self, sessions: ConnectSessions, key: SessionKey, backend: str) -> None:
+        """Leave nothing of a session that its client has not waited for."""
+        try:
+            if await self._affinity.give_up(key, backend):
+                await sessions.drop(key)
+        except BackendUnavailable as fault:
+            # What stays bound, and was never open, any gateway may bind elsewhere.
+            _log.info("session_not_unbound", reason=fault.for_operators)
 
     async def _find(
         self, principal: Principal, client: Client, method: str, request: bytes
@@ -243,7 +267,7 @@ class RoutedConnectSessions:
         for spark in self._fleet.all():
             if spark.connect is None or not spark.facts.may_be_used_by(principal):
                 continue
-            if await spark.connect.is_in_spark(key):
+            if await spark.connect.is_in_spark(principal, key[1]):
                 return spark.name
         raise spark_error("INVALID_HANDLE.SESSION_CHANGED", key[1])
 

@@ -8,17 +8,25 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections import Counter, OrderedDict
+from collections import Counter
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import replace
 
 import structlog
 
-from gateway.errors import BackendUnavailable, InvalidRequest, RpcError, SessionElsewhere
+from gateway.errors import (
+    AuthenticationFailed,
+    BackendUnavailable,
+    InvalidRequest,
+    RpcError,
+    SessionElsewhere,
+)
+from gateway.model.bounded import BoundedDict
 from gateway.model.meaning_settings import list_changed_settings
 from gateway.model.principal import Principal
 from gateway.model.reading_settings import list_overridden_settings
+from gateway.model.spark_logins import SparkLogin
 from gateway.model.statement import Client, PlanRequest
 from gateway.pipeline.pace import in_turn
 from gateway.session.beginnings import LoginUnanswered, bounded_login, wait_a_moment
@@ -33,10 +41,10 @@ from gateway.session.connect.streams import Streams
 from gateway.session.dependencies import Dependencies
 from gateway.session.endpoint import EndpointOperation
 from gateway.session.identifiers import new_uuid
-from gateway.session.lifecycle import STOPPING
 from gateway.session.limits import SessionLimits
-from gateway.session.ports import PlanBackend
+from gateway.session.ports import ASKER, PlanBackend, PlanBackends
 from gateway.session.registry import EndpointSessions
+from gateway.session.states import STOPPING
 from gateway.wire import connect_calls, connect_requests
 from gateway.wire.connect_calls import SessionKey
 from gateway.wire.connect_errors import ends_session, spark_error
@@ -71,19 +79,19 @@ class ConnectSessions(EndpointSessions[SessionKey, ConnectSession]):
     """All Spark Connect sessions of one gateway process."""
 
     def __init__(
-        self, dependencies: Dependencies, backend: PlanBackend, *, secrets: Sequence[str] = ()
+        self, dependencies: Dependencies, backend: PlanBackends, *, secrets: Sequence[str] = ()
     ) -> None:
         """`secrets` is what no client may read in what Spark says, as its token."""
         super().__init__(dependencies, closing="stop", idle_s=dependencies.limits.detached_s)
         self._backend = backend
-        self._endings = Endings(dependencies, backend, abort=self._close, secrets=secrets)
+        self._endings = Endings(dependencies, abort=self._close, secrets=secrets)
         self._streams = Streams(
-            dependencies, backend, self._endings, lambda operation: self._execution.run_again(operation)
+            dependencies, self._endings, lambda operation: self._execution.run_again(operation)
         )
-        self._execution = ConnectExecution(dependencies, backend, self._endings, self._streams)
-        self._calls = Calls(dependencies, backend, self._endings, self._streams, secrets=secrets)
-        self._uploads = Uploads(dependencies, backend, self._endings)
-        self._unreleased: OrderedDict[SessionKey, None] = OrderedDict()
+        self._execution = ConnectExecution(dependencies, self._endings, self._streams)
+        self._calls = Calls(dependencies, self._endings, self._streams, secrets=secrets)
+        self._uploads = Uploads(dependencies, self._endings)
+        self._unreleased: BoundedDict[SessionKey, None] = BoundedDict(UNRELEASED)
         self._releasing: Counter[SessionKey] = Counter()
         """Sessions whose clients have asked for their release, while Spark may still have them."""
         self._unanswered: dict[SessionKey, tuple[float, LoginUnanswered]] = {}
@@ -145,11 +153,12 @@ class ConnectSessions(EndpointSessions[SessionKey, ConnectSession]):
         else:
             key = (principal.user, asked.session_id)
             observed = asked.observed
+            spark = self._act_for(principal)
             if session is not None:
                 session.require_shown(asked.operation_id)
                 observed = session.server_session
             else:
-                await self._release_leftover(key)
+                await self._release_leftover(key, spark)
             again = connect_calls.reattach(
                 key,
                 asked.operation_id,
@@ -157,7 +166,9 @@ class ConnectSessions(EndpointSessions[SessionKey, ConnectSession]):
                 observed=observed,
                 client_type=asked.client_type,
             )
-            stream = self._streams.relay_foreign(principal, client, session, key, asked.operation_id, again)
+            stream = self._streams.relay_foreign(
+                spark, principal, client, session, key, asked.operation_id, again
+            )
         async with aclosing(stream):
             async for data in stream:
                 yield data
@@ -189,6 +200,7 @@ class ConnectSessions(EndpointSessions[SessionKey, ConnectSession]):
         asked = await in_turn(lambda: connect_requests.call(method, request))
         client = _build_recorded_client(client, asked)
         key = (principal.user, asked.session_id)
+        spark = self._act_for(principal)
         self._require_answered(key)
         match asked:
             case ConfigRequest():
@@ -201,23 +213,23 @@ class ConnectSessions(EndpointSessions[SessionKey, ConnectSession]):
             case CloneSessionRequest():
                 return await self._clone(await self._session(principal, client, asked), client, asked)
             case ReleaseSessionRequest():
-                return await self._release(key, asked)
+                return await self._release(key, spark, asked)
             case ReleaseExecuteRequest():
                 # It comes once for each response, and Spark itself does not look at the session here.
-                return await self._calls.release_execute(key, self._registry.get(key), asked)
+                return await self._calls.release_execute(spark, key, self._registry.get(key), asked)
         known = self._find_session(principal, client, asked)
-        if known is None and method in _MAKING and not await is_in_spark(self._backend, key):
+        if known is None and method in _MAKING and not await is_in_spark(spark, key):
             # Spark would make a session for it: one that counts for nobody and that nobody ends.
             known = await self._session(principal, client, asked)
         match asked:
             case InterruptRequest():
-                return await self._calls.interrupt(key, known, asked)
+                return await self._calls.interrupt(spark, key, known, asked)
             case GetStatusRequest():
-                return await self._calls.get_status(key, known, asked)
+                return await self._calls.get_status(spark, key, known, asked)
             case FetchErrorDetailsRequest():
-                return await self._calls.error_details(key, known, asked)
+                return await self._calls.error_details(spark, key, known, asked)
 
-    async def _release(self, key: SessionKey, asked: ReleaseSessionRequest) -> bytes:
+    async def _release(self, key: SessionKey, spark: PlanBackend, asked: ReleaseSessionRequest) -> bytes:
         self._releasing[key] += 1
         try:
             if (session := self._registry.get(key)) is not None:
@@ -225,10 +237,10 @@ class ConnectSessions(EndpointSessions[SessionKey, ConnectSession]):
             request = connect_calls.release_session(
                 key, allow_reconnect=asked.allow_reconnect, client_type=asked.client_type
             )
-            answer = await self._backend.call("ReleaseSession", request)
+            answer = await spark.call("ReleaseSession", request)
             self._unreleased.pop(key, None)
             return answer
-        except (RpcError, BackendUnavailable) as fault:
+        except (RpcError, AuthenticationFailed, BackendUnavailable) as fault:
             self._not_released(key, fault)
             if isinstance(fault, RpcError):
                 raise self._endings.redact_error(None, fault, self._endings.plain) from None
@@ -258,7 +270,7 @@ class ConnectSessions(EndpointSessions[SessionKey, ConnectSession]):
                 request = connect_calls.clone_session(
                     source.key, key[1], source.server_session, asked.client_type
                 )
-                answer = await self._backend.call("CloneSession", request)
+                answer = await source.spark.call("CloneSession", request)
                 clone.server_session = connect_calls.read_cloned_session(answer)
                 clone.copy_names(source)
                 clone.attached = bool(clone.server_session)
@@ -278,9 +290,14 @@ class ConnectSessions(EndpointSessions[SessionKey, ConnectSession]):
         """Whether a session is known here."""
         return self._registry.get(key) is not None
 
-    async def is_in_spark(self, key: SessionKey) -> bool:
-        """Whether this Spark has a session already. Raises BackendUnavailable."""
-        return await is_in_spark(self._backend, key)
+    async def is_in_spark(self, principal: Principal, session_id: str) -> bool:
+        """Whether this Spark has a session of somebody's already. Raises BackendUnavailable."""
+        return await is_in_spark(self._act_for(principal), (principal.user, session_id))
+
+    def _act_for(self, principal: Principal) -> PlanBackend:
+        """Return Spark as it is reached by who makes the call that is being answered."""
+        login = SparkLogin(principal, ASKER.get().token)
+        return self._backend.act_for(lambda: login)
 
     async def open(
         self, principal: Principal, client: Client, session_id: str, observed: str, *, lives: bool = False
@@ -313,6 +330,7 @@ class ConnectSessions(EndpointSessions[SessionKey, ConnectSession]):
             raise spark_error("INVALID_HANDLE.SESSION_CLOSED", session.session_id)
         session.check_observed(observed)
         session.client, session.used_at = client, self._clock()
+        session.shown = ASKER.get().token
         self.follow_login(session, principal, client)
 
     async def _session(
@@ -326,7 +344,7 @@ class ConnectSessions(EndpointSessions[SessionKey, ConnectSession]):
         while True:
             session = self._registry.get(key)
             if session is None:
-                await self._release_leftover(key)
+                await self._release_leftover(key, self._act_for(principal))
                 admitted = await self.admit(principal, client)
                 session = self._registry.get(key) or await self._open(asked.session_id, admitted, client)
             if not session.attached:
@@ -340,10 +358,18 @@ class ConnectSessions(EndpointSessions[SessionKey, ConnectSession]):
 
     async def _open(self, session_id: str, principal: Principal, client: Client) -> ConnectSession:
         """Register a session, at once: nobody else opens the same one meanwhile."""
-        async with self.recording_refusals(principal, client):
+        async with (
+            self.recording_refusals(principal, client),
+            self._registry.ask_for_room(principal, client),
+        ):
             seat = self._registry.reserve(principal, client)
         session = ConnectSession(
-            session_id=session_id, principal=principal, client=client, opened=self._clock()
+            session_id=session_id,
+            principal=principal,
+            client=client,
+            opened=self._clock(),
+            backends=self._backend,
+            shown=ASKER.get().token,
         )
         self._registry.add(session.key, session, seat)
         return session
@@ -382,9 +408,12 @@ class ConnectSessions(EndpointSessions[SessionKey, ConnectSession]):
         except SessionElsewhere:
             made = False
             raise
+        except AuthenticationFailed as fault:
+            await self.record_refused(session.principal, client, fault)  # RULE (unidentified-on-record)
+            raise
         finally:
             if not session.attached and made:
-                abandoning = self._endings.spawn(self._abandon(session.key))
+                abandoning = self._endings.spawn(self._abandon(session))
                 self._abandoned[session.key] = abandoning
                 await wait_a_moment(abandoning)
 
@@ -402,14 +431,14 @@ class ConnectSessions(EndpointSessions[SessionKey, ConnectSession]):
         latter the current catalog and database are asked for. Its temporary views are not known: their names
         are pinned to the catalog, so that they are out of reach until they are made again. Its cached
         relations are refused."""
-        if observed and not await is_in_spark(self._backend, session.key):
+        if observed and not await is_in_spark(session.spark, session.key):
             # As Spark says it, which would make the session first and leave it there.
             raise spark_error("INVALID_HANDLE.SESSION_CHANGED", session.session_id)
         # INVARIANT (one reading): before the first text reaches Spark, it has said that it reads texts as the
         # reader does. What comes after goes to this session of this process or nowhere.
         session_catalogs = self._dependencies.session_catalogs
         catalogs = frozenset(session_catalogs().items())
-        opened = await self._backend.open_session(session.session_id, session.principal.user, observed)
+        opened = await session.spark.open_session(session.session_id, session.principal.user, observed)
         session.server_session, session.own_settings = opened.id, opened.own_settings
         # A session that lived on without us may have settings of its client's.
         settings = list_changed_settings(opened.settings, opened.own_settings)
@@ -426,15 +455,15 @@ class ConnectSessions(EndpointSessions[SessionKey, ConnectSession]):
         session.context = replace(session.context, catalog=catalog, namespace=namespace)
         session.attached = True
 
-    async def _abandon(self, key: SessionKey) -> None:
+    async def _abandon(self, session: ConnectSession) -> None:
         """Release a session in Spark; its client may come again with the same id."""
-        request = connect_calls.release_session(key, allow_reconnect=True)
+        request = connect_calls.release_session(session.key, allow_reconnect=True)
         try:
-            with suppress(RpcError, BackendUnavailable, TimeoutError):
+            with suppress(RpcError, AuthenticationFailed, BackendUnavailable, TimeoutError):
                 async with asyncio.timeout(ABANDON_S):
-                    await self._backend.call("ReleaseSession", request)
+                    await session.spark.call("ReleaseSession", request)
         finally:
-            self._abandoned.pop(key, None)
+            self._abandoned.pop(session.key, None)
 
     async def expire(self) -> None:
         now = self._clock()
@@ -477,23 +506,23 @@ class ConnectSessions(EndpointSessions[SessionKey, ConnectSession]):
         for operation in list(session.operations.values()):
             await self._endings.end_with_session(operation, reason, session.ending)
         if release:
-            await self._release_in_spark(session.key)
+            await self._release_in_spark(session.key, session.spark)
 
-    async def _release_leftover(self, key: SessionKey) -> None:
+    async def _release_leftover(self, key: SessionKey, spark: PlanBackend) -> None:
         """Release a session that could not be released when it ended: what it holds is not what we know, nor
         which of its operations may be shown. Raises RpcError while its client releases it."""
         if key in self._releasing:
             raise spark_error("INVALID_HANDLE.SESSION_CLOSED", key[1])
         if key in self._unreleased:
-            await self._release_in_spark(key)
+            await self._release_in_spark(key, spark)
             if key in self._unreleased:
                 raise BackendUnavailable("Spark cannot be reached")
 
-    async def _release_in_spark(self, key: SessionKey) -> None:
+    async def _release_in_spark(self, key: SessionKey, spark: PlanBackend) -> None:
         try:
             async with asyncio.timeout(self.limits.close_timeout_s):
-                await self._backend.call("ReleaseSession", connect_calls.release_session(key))
-        except (RpcError, BackendUnavailable, TimeoutError) as fault:
+                await spark.call("ReleaseSession", connect_calls.release_session(key))
+        except (RpcError, AuthenticationFailed, BackendUnavailable, TimeoutError) as fault:
             self._not_released(key, fault)
             return
         self._unreleased.pop(key, None)
@@ -505,8 +534,6 @@ class ConnectSessions(EndpointSessions[SessionKey, ConnectSession]):
             self._unreleased.pop(key, None)
             return
         self._unreleased[key] = None
-        while len(self._unreleased) > UNRELEASED:
-            self._unreleased.popitem(last=False)
 
 
 _MAKING = frozenset({"FetchErrorDetails", "Interrupt"})

@@ -26,8 +26,8 @@ from gateway.session.connect.operation import BufferedAnswer, ConnectOperation, 
 from gateway.session.connect.window import AHEAD_BYTES, Windows
 from gateway.session.dependencies import Dependencies
 from gateway.session.failures import StatementFailed
+from gateway.session.freshness import OpenResults, explain_ended
 from gateway.session.identifiers import new_uuid
-from gateway.session.open_results import OpenResults, explain_ended
 from gateway.session.ports import Envelope, PlanBackend
 from gateway.session.states import Event
 from gateway.wire import connect_calls
@@ -58,14 +58,12 @@ class Streams:
     def __init__(
         self,
         dependencies: Dependencies,
-        backend: PlanBackend,
         endings: Endings,
         run_again: Callable[[ConnectOperation], Awaitable[Envelope | None]],
     ) -> None:
         """`run_again` judges an operation anew; see `ConnectExecution.run_again`."""
         self._endings = endings
         self._run_again = run_again
-        self._backend = backend
         self._verdicts = dependencies.verdicts
         self._recorder = dependencies.recorder
         self._limits = dependencies.limits
@@ -81,7 +79,7 @@ class Streams:
         """Return the responses of a new execution."""
         if operation.buffer is not None:
             return self._serve(operation, operation.buffer, "")
-        return self._relay(operation, self._backend.execute(operation.cleared, envelope))
+        return self._relay(operation, operation.session.spark.execute(operation.cleared, envelope))
 
     def stream_after(
         self, operation: ConnectOperation, last_response_id: str = "", client_type: str = ""
@@ -104,7 +102,7 @@ class Streams:
             observed=session.server_session,
             client_type=client_type,
         )
-        return self._relay(operation, self._backend.reattach(request))
+        return self._relay(operation, session.spark.reattach(request))
 
     # -- relaying ----------------------------------------------------------------------------------------
 
@@ -126,7 +124,7 @@ class Streams:
                     try:
                         async with aclosing(running):
                             async for data in running:
-                                seen = connect_calls.look_at(data)
+                                seen = peeked.look_at(data)
                                 await self._open.require(operation, operation.session.client)
                                 await self._note(operation, seen, data)
                                 operation.last_response_id = seen.response_id
@@ -156,7 +154,7 @@ class Streams:
                 raise
             else:
                 self._endings.give_up(operation)
-            await self._endings.conclude(operation, _ending_of(operation), fault)
+            await self._endings.conclude(operation, _find_ending(operation), fault)
             raise
         finally:
             if operation.reattachable and not operation.between_runs:
@@ -173,7 +171,7 @@ class Streams:
         if not reading.current or not await self._endings.may_run_again(operation, fault):
             return None
         envelope = await self._run_again(operation)
-        return None if envelope is None else self._backend.execute(operation.cleared, envelope)
+        return None if envelope is None else operation.session.spark.execute(operation.cleared, envelope)
 
     async def _note(self, operation: ConnectOperation, seen: ResponsePeek, data: bytes) -> None:
         """Take down what a response says before it goes on."""
@@ -215,7 +213,8 @@ class Streams:
     def _learn(self, operation: ConnectOperation, seen: ResponsePeek, data: bytes) -> None:
         """Remember what Spark's session keeps from now on under an id."""
         session = operation.session
-        for handle in connect_calls.handles_in(seen, data):
+        handles = connect_calls.handles_in(seen, data) if seen.case in peeked.GIVING_IDS else ()
+        for handle in handles:
             if len(session.context.handles) >= self._limits.handles:
                 raise LimitExceeded("this session has too many checkpoints and streaming queries")
             if handle.kind == "relation":
@@ -251,7 +250,7 @@ class Streams:
         except (SluiceError, UnknownShape, ProtobufError) as error:
             fault = error if isinstance(error, SluiceError) else self._unreadable(operation, error)
             await self._endings.stop_in_spark(operation)
-            await self._endings.conclude(operation, _ending_of(operation), fault)
+            await self._endings.conclude(operation, _find_ending(operation), fault)
         except asyncio.CancelledError:
             fault = (
                 operation.over
@@ -266,7 +265,7 @@ class Streams:
 
     async def _fill(self, operation: ConnectOperation, buffer: BufferedAnswer, envelope: Envelope) -> None:
         redaction = self._endings.redaction(operation)
-        async with aclosing(self._backend.execute(operation.cleared, envelope)) as source:
+        async with aclosing(operation.session.spark.execute(operation.cleared, envelope)) as source:
             async for seen, data in self._redact_responses(
                 operation, self._limit_buffered(operation, source)
             ):
@@ -282,7 +281,7 @@ class Streams:
         """Yield what comes, as long as it may be buffered."""
         size = 0
         async for data in source:
-            seen = connect_calls.look_at(data)
+            seen = peeked.look_at(data)
             if seen.analysed:
                 operation.note_names_resolved()
             size += len(data)
@@ -299,7 +298,7 @@ class Streams:
         if cleared.answer.filter is not AnswerFilter.RELAY and not cleared.original_relation:
             whole = [data async for _, data in source]
             for data in filter_responses(cleared.answer, whole, visible, max_rows=most):
-                seen = connect_calls.look_at(data)
+                seen = peeked.look_at(data)
                 await self._note(operation, seen, data)
                 yield seen, data
             return
@@ -421,9 +420,9 @@ class Streams:
         # Within this Spark still has everything that a client who comes back may ask for.
         left = AHEAD_BYTES - operation.relayed_bytes
         try:
-            async with aclosing(self._backend.reattach(request)) as source:
+            async with aclosing(session.spark.reattach(request)) as source:
                 async for data in source:
-                    seen = connect_calls.look_at(data)
+                    seen = peeked.look_at(data)
                     known = seen.analysed
                     if known:
                         operation.note_names_resolved()
@@ -444,6 +443,7 @@ class Streams:
 
     async def relay_foreign(
         self,
+        spark: PlanBackend,
         principal: Principal,
         client: Client,
         session: ConnectSession | None,
@@ -453,9 +453,9 @@ class Streams:
     ) -> AsyncGenerator[bytes, None]:
         """Relay an execution that this run of the gateway does not know.
 
-        `request` is the `ReattachExecuteRequest` to send. Spark finds it by (user, session), so it can only
-        be the principal's own, and by what was sent it can be taken up again only when its answer needed no
-        change.
+        `spark` is as the principal reaches it, `request` the `ReattachExecuteRequest` to send. Spark finds it
+        by (user, session), so it can only be the principal's own, and by what was sent it can be taken up
+        again only when its answer needed no change.
         """
         if self._open.end:
             # By which policies it was judged nobody knows any more.
@@ -463,14 +463,14 @@ class Streams:
         rows = size = 0
         complete = False
         redaction = self._endings.strictest
-        source = self._backend.reattach(request)
+        source = spark.reattach(request)
         who = principal if session is None else session.principal_now
         await self._budgets.prepare(who, client, self._spark)
         meter = self._budgets.read_on(who, client, self._spark)
         try:
             async with aclosing(source), self.windows.over((*key, operation_id)) as window:
                 async for data in source:
-                    seen = connect_calls.look_at(data)
+                    seen = peeked.look_at(data)
                     if seen.case == peeked.SQL_COMMAND_RESULT:
                         raise InvalidRequest(
                             "the gateway was restarted while the statement ran; run it again"
@@ -486,7 +486,7 @@ class Streams:
                     yield _redact_response(seen, data, redaction)
                     await window.wait_for_room()
         except RpcError as fault:
-            if ends_operation(fault) and await has_run(self._backend, key, operation_id):
+            if ends_operation(fault) and await has_run(spark, key, operation_id):
                 # On NOT_FOUND pyspark runs the plan again: an INSERT whose answer the former gateway held
                 # would be made twice.
                 fault = spark_error("INVALID_HANDLE.OPERATION_ABANDONED", operation_id)
@@ -542,7 +542,7 @@ class _ResponseReader:
             self._operation.session.require_open()
 
 
-def _ending_of(operation: ConnectOperation) -> Event:
+def _find_ending(operation: ConnectOperation) -> Event:
     """Return how an operation ends that ends here by an error of ours."""
     return Event.CANCEL if operation.over is not None else Event.FAIL
 
@@ -556,6 +556,6 @@ def _of_client(operation: ConnectOperation, data: bytes) -> bytes:
 
 def _redact_response(seen: ResponsePeek, data: bytes, redaction: Redaction) -> bytes:
     """Return a response as the client may see it: rows, and whatever needs no change, as the same bytes."""
-    if seen.case in _REPORTING or (redaction.shows_guards and (seen.metrics or seen.case in _COUNTING)):
+    if seen.case in _REPORTING or ((seen.metrics or seen.case in _COUNTING) and redaction.shows_guards):
         return redact_response(data, redaction)
     return data

@@ -27,8 +27,15 @@ class Breaker:
         """Why it is not closed."""
         self.is_suspected = False
         """Sessions have failed: the gateway is to try by itself, and sessions come meanwhile."""
+        self._is_tried = False
         self.went_down = asyncio.Event()
         """Set while it is not closed: who waits for such a Spark need not wait on."""
+
+    @property
+    def is_doubted(self) -> bool:
+        """Whether sessions have failed, and it is not known yet whether that was the Spark's fault: others
+        are tried before it."""
+        return self.is_suspected or self._is_tried
 
     @property
     def is_due(self) -> bool:
@@ -39,14 +46,16 @@ class Breaker:
 
     def begin_trial(self) -> None:
         """Note that the gateway tries it now."""
-        self.is_suspected = False
+        self.is_suspected, self._is_tried = False, True
         if self.state == "open":
             self.state = "half_open"
 
     def note_failure(self, kind: Literal["session", "look", "trial"], reason: str) -> None:
         """Note that a session could not be opened, that nobody answered at the address, or that a trial
         failed."""
-        if kind != "trial":
+        if kind == "trial":
+            self._is_tried = False
+        else:
             self._failed[kind] += 1
             if self._failed[kind] < self._most or self.state != "closed":
                 return
@@ -61,7 +70,9 @@ class Breaker:
         if kind == "look":
             self._failed["look"] = 0
             return
-        if kind == "session" and self.state != "closed":
+        if kind == "trial":
+            self._is_tried = False
+        elif self.state != "closed":
             return
         self._failed = {"session": 0, "look": 0}
         self.state, self.reason, self.is_suspected = "closed", "", False

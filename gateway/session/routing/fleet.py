@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
@@ -39,6 +39,7 @@ class FleetLimits:
     check_s: float = 0.5
     failures: int = 2
     retry_s: float = 5.0
+    open_s: float = 5.0
 
 
 @dataclass(eq=False, kw_only=True)
@@ -83,15 +84,22 @@ class SparkEntry:
             return "is being drained" if self.is_drained else "is about to go"
         return "does not answer" if self.breakers[endpoint].state != "closed" else ""
 
-    async def attempt(self, endpoint: SparkEndpoint, opening: Coroutine[Any, Any, T]) -> T:
-        """Open a session, and give up as soon as it is known that nobody answers there. Raises as `opening`,
-        BackendUnavailable."""
+    async def attempt(
+        self, endpoint: SparkEndpoint, opening: Coroutine[Any, Any, T], within_s: float | None = None
+    ) -> T:
+        """Open a session, and give up after `within_s`, or as soon as it is known that nobody answers there.
+        Raises as `opening`, BackendUnavailable."""
         breaker = self.breakers[endpoint]
         task, down = asyncio.ensure_future(opening), asyncio.ensure_future(breaker.went_down.wait())
         try:
-            await asyncio.wait({task, down}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({task, down}, timeout=within_s, return_when=asyncio.FIRST_COMPLETED)
             if not task.done():
-                raise BackendUnavailable("Spark cannot be reached")
+                silent = f"Spark opened no session within {within_s:g} s" if not down.done() else ""
+                task.cancel()
+                await asyncio.wait({task})
+                # INVARIANT (none left behind): what was opened at the last moment is taken, not forgotten.
+                if task.cancelled() or task.exception() is not None:
+                    raise BackendUnavailable(silent or "Spark cannot be reached")
             found = task.result()
         except BackendUnavailable as fault:
             breaker.note_failure("session", fault.for_operators)
@@ -206,7 +214,12 @@ class Fleet:
             why = dict.fromkeys(f"`{one.name_for_clients}` {one.explain(endpoint)}" for one in sparks)
             told = ", ".join(list(why)[:MAX_NAMES])
             raise BackendUnavailable(f"no Spark takes a new session now: {told}")
-        return sorted(ready, key=_by_load)
+        return sorted(ready, key=lambda one: (one.breakers[endpoint].is_doubted, *_by_load(one)))
+
+    def limit_attempt(self, spark: SparkEntry, chosen: Sequence[SparkEntry]) -> float | None:
+        """Return the seconds for one of the chosen Sparks to open a session; None for the last: there is no
+        other one then."""
+        return None if spark is chosen[-1] else self.limits.open_s
 
     def _refuse(self, principal: Principal, asked: str) -> BackendNotAllowed:
         # What somebody may not use is told as if it were not there.
@@ -225,8 +238,10 @@ class Fleet:
     async def run(self) -> None:
         """Look whether each Spark answers, until cancelled."""
         while True:
+            begun = time.monotonic()
             await self.look()
-            await asyncio.sleep(self.limits.check_s)
+            # One that does not answer is asked again no later than one that does.
+            await asyncio.sleep(max(0.0, begun + self.limits.check_s - time.monotonic()))
 
     async def look(self) -> None:
         """Look once, at all of them at the same time."""

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import asyncio
+from collections.abc import Coroutine, Mapping, Sequence
+from typing import Any
 
 from gateway.errors import BackendUnavailable
 from gateway.model.principal import Principal
 from gateway.model.statement import Client
 from gateway.session.identifiers import Handle
-from gateway.session.lifecycle import Lifecycle
 from gateway.session.recorder import Recorder
 from gateway.session.routing.fleet import Fleet
 from gateway.session.service import Sessions
+from gateway.session.states import Lifecycle
 
 DEFAULT_CATALOG_KEY = "spark.sql.defaultCatalog"
 
@@ -75,10 +77,18 @@ class RoutedSessions:
             )
             if not self._fleet.several:
                 return await opening
+            opened: list[Handle] = []
+            attempt = spark.attempt(
+                "thrift", _note(opening, opened), self._fleet.limit_attempt(spark, chosen)
+            )
             try:
-                return await spark.attempt("thrift", opening)
+                return await attempt
             except BackendUnavailable as error:
                 fault = error
+            except asyncio.CancelledError:
+                # Its client went away when it had just been opened: nobody else knows its handle.
+                await spark.thrift.close_disconnected(opened)  # RULE (lost-handle-closed)
+                raise
         raise fault or BackendUnavailable("no Spark takes a new session now")
 
     def _find_catalog(self, settings: Mapping[str, str], database: str | None) -> str:
@@ -92,3 +102,10 @@ class RoutedSessions:
             own = [handle for handle in handles if sessions.knows(handle)]
             if own:
                 await sessions.close_disconnected(own)
+
+
+async def _note(opening: Coroutine[Any, Any, Handle], opened: list[Handle]) -> Handle:
+    """Open a session, and add it to those that were opened."""
+    handle = await opening
+    opened.append(handle)
+    return handle

@@ -21,6 +21,7 @@ from gateway.model.policy import PolicySet
 from gateway.model.principal import Principal
 from gateway.model.reading_settings import READING_SETTINGS
 from gateway.model.snapshot import Snapshot
+from gateway.model.spark_logins import SparkLogin
 from gateway.model.sparks import DEFAULT_BACKEND
 from gateway.model.statement import (
     AnswerRule,
@@ -45,7 +46,16 @@ from gateway.session.metrics import Metrics
 from gateway.session.ports import Envelope, OpenedSession
 from gateway.wire.connect import pb, serialize
 from gateway.wire.connect_errors import spark_error
-from tests.session.fakes import ALICE, BOB, NONE, FakeAuthority, FakeCatalog, FakeLedger, FakePromotion
+from tests.session.fakes import (
+    ALICE,
+    BOB,
+    NONE,
+    FakeAuthority,
+    FakeCatalog,
+    FakeLedger,
+    FakePolicies,
+    FakePromotion,
+)
 from tests.speed import patience
 
 __all__ = ["ALICE", "BOB", "CLIENT", "Spark", "World"]
@@ -272,6 +282,23 @@ class SparkSession:
         self.settings: dict[str, str] = {}
 
 
+class _ReachedSpark:
+    """Spark as somebody reaches it."""
+
+    def __init__(self, spark: Spark, login: Callable[[], SparkLogin]) -> None:
+        self._spark = spark
+        self._login = login
+
+    def __getattr__(self, name: str) -> Any:
+        asked = getattr(self._spark, name)
+
+        def call(*given: Any, **more: Any) -> Any:
+            self._spark.reached.append((given[0] if name == "call" else name, self._login()))
+            return asked(*given, **more)
+
+        return call
+
+
 class Spark:
     """What a server does with sessions and operations; `scripts` says how it answers a plan."""
 
@@ -284,6 +311,8 @@ class Spark:
         self.envelopes: list[Envelope] = []
         self.calls: list[tuple[str, Any]] = []
         self.uploaded: list[Any] = []
+        self.reached: list[tuple[str, SparkLogin]] = []
+        """What was called, and in whose name."""
         self.down = False
         self.silent: asyncio.Event | None = None
         """When set, a session is opened after it."""
@@ -347,6 +376,9 @@ class Spark:
         )
 
     # -- the port ----------------------------------------------------------------------------------------
+
+    def act_for(self, login: Callable[[], SparkLogin]) -> Any:
+        return _ReachedSpark(self, login)
 
     async def execute(self, cleared: Cleared, envelope: Envelope) -> AsyncGenerator[bytes, None]:
         assert isinstance(cleared, Cleared)
@@ -584,7 +616,7 @@ class Spark:
                 stopped.append(operation_id)
         return stopped
 
-    async def add_artifacts(self, requests: AsyncIterator[bytes]) -> bytes:
+    async def add_artifacts(self, requests: AsyncIterator[bytes], user: str) -> bytes:
         async for request in requests:
             await asyncio.sleep(0)
             self.order.append("uploaded")
@@ -751,8 +783,7 @@ class World:
         self.service = ConnectSessions(
             Dependencies(
                 judge=self.judge,
-                policies=lambda: self.policies,
-                authority=lambda _: FakeAuthority(self.hidden),
+                policies=FakePolicies(lambda: self.policies, lambda _: FakeAuthority(self.hidden)),
                 catalog=self.catalog,
                 locks=self.locks,
                 ledger=self.ledger,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator, Sequence
-from typing import Any, get_args
+from typing import Any, cast, get_args
 
 import pytest
 from google.protobuf import any_pb2
@@ -30,6 +30,7 @@ from tests.session.connect.fakes import (
     uid,
 )
 from tests.session.connect.test_executions import GUARDED
+from tests.session.fakes import FakePolicies
 
 
 def config(case: str, *keys: str) -> Any:
@@ -183,7 +184,8 @@ async def test_a_call_to_a_session_that_spark_ended_ends_it_here() -> None:
 async def test_stale_policies_stop_calls_that_need_them() -> None:
     world = World()
     await world.run(table("t"))
-    world.service._dependencies.verdicts._stale = lambda: "the policies are old"
+    in_force = cast(FakePolicies, world.service._dependencies.policies)
+    in_force.stale = lambda: "the policies are old"
     with pytest.raises(PoliciesStale):
         await world.call("Config", operation=config("get", "spark.sql.session.timeZone"))
     with pytest.raises(StatementRefused, match="old"):

@@ -36,7 +36,7 @@ from tests.session.connect.fakes import (
     table,
     view,
 )
-from tests.session.fakes import FakeCatalog, FakeLedger
+from tests.session.fakes import FakeCatalog, FakeLedger, FakePolicies
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -67,8 +67,7 @@ class Judged(World):
         self.service = ConnectSessions(
             Dependencies(
                 judge=judged,
-                policies=lambda: self.policies,
-                authority=engine_for,
+                policies=FakePolicies(lambda: self.policies, engine_for),
                 catalog=catalog,
                 locks=CatalogLocks(catalog),
                 ledger=self.ledger,

@@ -6,6 +6,7 @@ import asyncio
 from typing import Any
 
 import pytest
+from google.rpc import error_details_pb2
 
 from gateway.errors import LimitExceeded, RpcError
 from gateway.model.limits import Limit
@@ -181,6 +182,12 @@ async def test_who_goes_while_he_waits_or_is_interrupted_leaves_no_place_behind(
     await until(lambda: len(world.session().waits) == 2)
     gone.cancel()
     await asyncio.wait([gone])
+    # Meanwhile its user may ask for its place.
+    asked = pb.GetStatusRequest.OperationStatusRequest(operation_ids=[operation])
+    (status,) = (await world.call("GetStatus", operation_status=asked)).operation_statuses
+    info = error_details_pb2.RequestInfo()
+    assert status.extensions[0].Unpack(info)
+    assert info.serving_data.endswith("allows 1 running statements; place 1 of 1 in the queue")
     kind = pb.InterruptRequest.INTERRUPT_TYPE_OPERATION_ID
     await world.call("Interrupt", interrupt_type=kind, operation_id=operation)
     with pytest.raises(RpcError, match="OPERATION_CANCELED"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 from contextlib import aclosing, suppress
 from dataclasses import replace
 from typing import Any
@@ -15,6 +16,7 @@ from gateway.model.sparks import BoundSession, Routing, SparkFacts
 from gateway.session.connect.routing import RoutedConnectSessions
 from gateway.session.limits import SessionLimits
 from gateway.wire.connect import pb, serialize
+from tests.effort import tries
 from tests.session.connect.fakes import (
     CLIENT,
     OTHER_SESSION,
@@ -88,6 +90,30 @@ async def test_a_session_stays_on_its_spark() -> None:
         assert len(site.where(("dana", session))) == 1, number
         assert site.store.rows["dana", session].is_open
     assert [len(spark.sessions) for spark in site.sparks.values()] == [3, 3]
+
+
+async def test_a_client_that_goes_away_while_its_session_is_opened_leaves_nothing_behind() -> None:
+    site = Site()
+    slow = {name: asyncio.Event() for name in site.sparks}
+    for name, spark in site.sparks.items():
+        spark.silent = slow[name]
+    opening = asyncio.create_task(site.one.plan())
+    async with asyncio.timeout(patience(5)):
+        while not any(method == "open_session" for s in site.sparks.values() for method, _ in s.reached):  # noqa: ASYNC110
+            await asyncio.sleep(0)
+        opening.cancel()
+        with suppress(asyncio.CancelledError):
+            await opening
+        for event in slow.values():
+            event.set()
+        while KEY in site.store.rows or site.where():  # noqa: ASYNC110
+            await asyncio.sleep(0)
+    for world in site.one.worlds.values():
+        assert not world.service.list_open()
+        assert not world.service._registry.per_user
+    # And he may come again.
+    await site.one.plan()
+    assert site.store.rows[KEY].is_open
 
 
 async def test_the_same_session_through_two_gateways_at_once_is_on_one_spark() -> None:
@@ -172,6 +198,52 @@ async def test_what_was_moved_while_it_was_opened_is_not_opened_there_too() -> N
     await opening
     assert site.where() == ["b"]
     assert KEY in site.sparks["a"].closed
+
+
+async def test_a_spark_that_opens_no_session_in_time_is_passed_over() -> None:
+    site = Site()
+    for gateway in site.gateways:
+        gateway.fleet.limits = replace(gateway.fleet.limits, open_s=0.01)
+    hung = site.sparks["a"].silent = asyncio.Event()
+    await site.one.plan()
+    assert site.where() == ["b"]
+    assert site.store.rows[KEY] == BoundSession("b", is_open=True)
+    hung.set()
+    await site.two.plan(session=OTHER_SESSION)
+    assert site.where() == ["b"], "what it was asked for is not opened afterwards"
+
+
+async def test_however_sparks_fail_each_session_is_open_on_one() -> None:
+    """Through several gateways at once, while Sparks hang and answer as chance has it."""
+    for seed in range(tries(10)):
+        chance, site = random.Random(seed), Site(3)
+        for gateway in site.gateways:
+            gateway.fleet.limits = replace(gateway.fleet.limits, open_s=0.002)
+
+        async def disturb(chance: random.Random = chance, site: Site = site) -> None:
+            for _ in range(20):
+                for spark in site.sparks.values():
+                    if spark.silent is None:
+                        spark.silent = asyncio.Event() if chance.random() < 0.5 else None
+                    elif chance.random() < 0.5:
+                        spark.silent.set()
+                        spark.silent = None
+                await asyncio.sleep(chance.choice((0, 0.001, 0.004)))
+            for spark in site.sparks.values():
+                if spark.silent is not None:
+                    spark.silent.set()
+                    spark.silent = None
+
+        ids = [uid() for _ in range(8)]
+        plans = [chance.choice(site.gateways).plan(session=one) for one in ids for _ in range(2)]
+        await asyncio.gather(disturb(), *plans, return_exceptions=True)
+        for one in ids:
+            row, where = site.store.rows.get(("dana", one)), site.where(("dana", one))
+            assert where in ([], ["a"], ["b"]), seed
+            if row is not None and row.is_open:
+                assert where == [row.backend], seed
+            else:
+                assert not where, f"{seed}: one was left behind"
 
 
 @pytest.mark.parametrize("asked", ["b", "nowhere"])

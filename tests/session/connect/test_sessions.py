@@ -20,6 +20,7 @@ from gateway.model.reading_settings import READING_SETTINGS
 from gateway.model.statement import CreateTempView, UseNamespace
 from gateway.session.failures import StatementRefused
 from gateway.session.limits import SessionLimits
+from gateway.session.open_sessions import OpenSessions
 from gateway.wire.connect import pb
 from tests.session.connect.fakes import (
     ALICE,
@@ -561,3 +562,27 @@ async def test_a_session_judges_by_the_groups_of_its_users_last_login() -> None:
     await world.run(table("t"))
     await world.run(table("t"), principal=replace(BOB, groups=frozenset({"auditors"})))
     assert world.judge.judged[-1].principal.groups == {"auditors"}
+
+
+async def test_an_operator_stops_one_plan_by_its_id() -> None:
+    world, every = World(), OpenSessions()
+    every.add(world.service)
+    world.spark.script("TABLE t", schema(), asyncio.Event())
+    world.spark.script("INSERT", asyncio.Event())
+    streams = [
+        world.service.execute(BOB, CLIENT, execute_request(table("t"))),
+        world.service.execute(BOB, CLIENT, execute_request(sql("INSERT"))),
+    ]
+    await anext(streams[0])
+    waiting = asyncio.create_task(anext(streams[1]))
+    await until(lambda: "INSERT" in world.spark.received)
+    listed = {one.text: one for one in every.list_statements()}
+    assert all(one.is_plan and one.user == "bob" for one in listed.values())
+    assert len(listed) == 2
+    stopped = next(one for text, one in listed.items() if "INSERT" in text)
+    assert await every.stop_statement(stopped.statement, "an operator said so") == 1
+    await until(lambda: "INSERT" in world.outcomes())
+    assert world.outcomes() == {"INSERT": "canceled"}
+    await asyncio.gather(waiting, return_exceptions=True)
+    await world.call("ReleaseSession")
+    assert await every.end_one("bob", SESSION, "an operator said so", by="dave") == 0, "it is gone"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 from dataclasses import replace
 from typing import Any
 
@@ -24,6 +25,7 @@ from gateway.session.metadata import Patterns
 from gateway.session.ports import LoginIdentity
 from gateway.session.routing.fleet import Fleet
 from gateway.session.routing.thrift import RoutedSessions
+from tests.effort import tries
 from tests.session.fakes import CLIENT, World
 from tests.session.routing.sparks import DANA, EVA, fleet_of
 from tests.speed import patience
@@ -137,6 +139,69 @@ async def test_who_waits_for_a_spark_that_goes_silent_gets_the_next_one() -> Non
         await opening
     assert gateway.counts == (0, 1)
     assert gateway.a.sessions._registry.per_user == {"dana": 1}, "its place is given back"
+
+
+async def test_a_spark_that_opens_no_session_in_time_is_passed_over_and_then_last() -> None:
+    gateway = Gateway()
+    gateway.fleet.limits = replace(gateway.fleet.limits, open_s=0.01)
+    hung = gateway.a.backend.silent = asyncio.Event()
+    spark = gateway.fleet.get("a")
+    assert spark is not None
+    for number in (1, 2):
+        await gateway.open()
+        assert gateway.counts == (0, number)
+    assert spark.breakers["thrift"].is_suspected
+    # Who comes next does not wait for it, neither before nor while the gateway tries it.
+    for _ in range(2):
+        assert [one.name for one in gateway.fleet.choose("thrift", "", DANA, "")] == ["b", "a"]
+        spark.breakers["thrift"].begin_trial()
+    spark.breakers["thrift"].note_success("trial")
+    assert [one.name for one in gateway.fleet.choose("thrift", "", DANA, "")] == ["a", "b"]
+    # Where there is no other one it has all the time that a gateway with one Spark gives it.
+    opening = asyncio.create_task(gateway.open(asked="a"))
+    await asyncio.sleep(0.05)
+    assert not opening.done()
+    hung.set()
+    await opening
+    assert gateway.counts == (1, 2)
+
+
+async def test_however_sparks_fail_each_session_is_open_once() -> None:
+    """They refuse, hang and answer as chance has it, and clients go away meanwhile."""
+    for seed in range(tries(20)):
+        chance, gateway = random.Random(seed), Gateway()
+        gateway.fleet.limits = replace(gateway.fleet.limits, open_s=0.002)
+        backends = (gateway.a.backend, gateway.b.backend)
+
+        async def disturb(chance: random.Random = chance, backends: Any = backends) -> None:
+            for _ in range(30):
+                for one in backends:
+                    one.down = chance.random() < 0.3
+                    if one.silent is None:
+                        one.silent = asyncio.Event() if chance.random() < 0.4 else None
+                    elif chance.random() < 0.5:
+                        one.silent.set()
+                        one.silent = None
+                await asyncio.sleep(chance.choice((0, 0.001, 0.003)))
+            for one in backends:
+                one.down = False
+                if one.silent is not None:
+                    one.silent.set()
+                    one.silent = None
+
+        openings = [asyncio.create_task(gateway.open()) for _ in range(20)]
+        disturbing = asyncio.create_task(disturb())
+        for opening in openings[:4]:
+            await asyncio.sleep(0.001)
+            opening.cancel()
+        found = await asyncio.gather(*openings, return_exceptions=True)
+        await disturbing
+        handles = [one for one in found if isinstance(one, Handle)]
+        assert all(isinstance(one, Handle | BackendUnavailable | asyncio.CancelledError) for one in found)
+        assert sum(gateway.counts) == len(handles), seed
+        here = [one for world in (gateway.a, gateway.b) for one in world.backend.sessions if not one.closed]
+        assert len(here) == len(handles), f"{seed}: one was left behind"
+        assert gateway.a.sessions._registry.per_user.get("dana", 0) == len(handles)
 
 
 async def test_limits_are_for_all_sparks_together() -> None:

@@ -1,0 +1,239 @@
+"""One connection to Spark's Thrift Server over its HTTP transport: each call is a request, one at a time.
+
+Whoever makes the calls says with each who he is; a session of Spark's does not end with its connection here.
+Replies come whole: HTTP does not always say their length before their first byte, and a frame begins with it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import struct
+from collections import deque
+from collections.abc import Awaitable, Callable
+from urllib.parse import quote
+
+from gateway.backends.reasons import reason_of
+from gateway.backends.spark_thrift_connection import R, SparkAddress, SparkConnection
+from gateway.errors import AuthenticationFailed, BackendUnavailable, one_line
+from gateway.session.ports import FrameSink, RelayedFrame
+from gateway.wire.calls import TFetchResultsReq
+from gateway.wire.sasl import PlainClient
+from gateway.wire.thrift import MalformedMessage, Struct
+
+MAX_HEAD_BYTES = 64 * 1024
+_LENGTH = struct.Struct(">I")
+
+Show = Callable[[], Awaitable[str]]
+"""Returns the `Authorization` of the next requests. Raises AuthenticationFailed, BackendUnavailable."""
+
+
+def write_basic(user: str, password: str) -> str:
+    """Return the `Authorization` of a name and a password."""
+    return "Basic " + base64.b64encode(f"{user}:{password}".encode()).decode()
+
+
+class SparkHttpConnection(SparkConnection):
+    """A connection whose calls are requests of HTTP/1.1."""
+
+    def __init__(
+        self, address: SparkAddress, show: Show, *, acts_as: str = "", redact: Callable[[str], str] = str
+    ) -> None:
+        """`acts_as`: the user whom the login acts as, where it is not his own."""
+        super().__init__(address, "", "", redact=redact)
+        self._show = show
+        self._shown = ""
+        path = f"/{(address.http_path or '').strip('/')}"
+        host = f"[{address.host}]" if ":" in address.host else address.host
+        query = f"?doAs={quote(acts_as, safe='')}" if acts_as else ""
+        self._head = (
+            f"POST {path}{query} HTTP/1.1\r\nHost: {host}:{address.port}\r\n"
+            "Content-Type: application/x-thrift\r\nAccept: application/x-thrift\r\n"
+            "User-Agent: sluice\r\nX-XSRF-HEADER: true\r\n"
+        )
+        self._requests: deque[bytes] = deque()
+        """Calls that are made when the one before has its reply."""
+        self._is_asking = False
+        self.is_refused = False
+        """Whether who was shown may not come in."""
+        self._response = _HttpResponse(address.max_reply_bytes)
+
+    @classmethod
+    async def open_http(
+        cls, address: SparkAddress, show: Show, *, acts_as: str = "", redact: Callable[[str], str] = str
+    ) -> SparkHttpConnection:
+        """Connect. Raises BackendUnavailable, and AuthenticationFailed where there is nothing to show."""
+        connection = cls(address, show, acts_as=acts_as, redact=redact)
+        connection._shown = await show()
+        try:
+            async with asyncio.timeout(address.connect_timeout_s):
+                await asyncio.get_running_loop().create_connection(
+                    lambda: connection, address.host, address.port, ssl=address.ssl
+                )
+        except TimeoutError:
+            connection.abort()
+            where = f"{address.place}, within {address.connect_timeout_s:g} s"
+            raise BackendUnavailable("Spark did not answer in time", where=where) from None
+        except OSError as error:
+            connection.abort()
+            where = f"{address.place}: {reason_of(error)}"
+            raise BackendUnavailable("Spark cannot be reached", where=where) from error
+        except BaseException:
+            connection.abort()
+            raise
+        return connection
+
+    async def call(self, method: str, request: Struct, response: type[R], *, urgent: bool = False) -> R:
+        """Make one call. Raises as that of SparkConnection."""
+        await self._renew()
+        return await super().call(method, request, response, urgent=urgent)
+
+    async def relay(self, request: TFetchResultsReq, seqid: int, sink: FrameSink) -> RelayedFrame:
+        """Make a FetchResults call and hand its reply on when it is here. Raises BackendUnavailable."""
+        await self._renew()
+        return await super().relay(request, seqid, sink)
+
+    async def _renew(self) -> None:
+        """Show a token that lasts: an open session outlives the one that it began with."""
+        try:
+            self._shown = await self._show()
+        except AuthenticationFailed as fault:
+            # A session that is open ends like one whose Spark does not know its user any more.
+            raise self._break(BackendUnavailable(fault.message)) from None
+
+    # -- inside ------------------------------------------------------------------------------------------
+
+    def _begin_login(self, user: str, password: str) -> PlainClient | None:
+        return None
+
+    def _write(self, transport: asyncio.Transport, message: bytes) -> None:
+        self._requests.append(message)
+        self._ask(transport)
+
+    def _ask(self, transport: asyncio.Transport) -> None:
+        if self._is_asking or not self._requests:
+            return
+        message = self._requests.popleft()
+        self._is_asking = True
+        head = f"{self._head}Authorization: {self._shown}\r\nContent-Length: {len(message)}\r\n\r\n"
+        transport.write(head.encode() + message)
+
+    def _take(self, data: bytes) -> None:
+        while data:
+            body, data = self._response.take(data)
+            if body is None:
+                return
+            if not self._waiting:
+                raise MalformedMessage("an unexpected reply")
+            self._is_asking = False
+            exchange = self._waiting[0]
+            if self._response.status != 200:
+                self._break(self._explain_status(body))
+                return
+            if not body:
+                raise MalformedMessage("an empty reply")
+            self._response = _HttpResponse(self._address.max_reply_bytes)
+            exchange.begin(len(body))
+            exchange.take(_LENGTH.pack(len(body)) + body)
+            exchange.end()
+            self._waiting.popleft()
+            if self._transport is not None:
+                self._ask(self._transport)
+
+    def _explain_status(self, body: bytes) -> BackendUnavailable:
+        status = self._response.status
+        if status in (401, 403):
+            self.is_refused = True
+            return BackendUnavailable("Spark refused the gateway's login", lasting=True)
+        told = self._redact(one_line(body[:1000].decode("utf-8", "replace")))
+        where = f"{self._address.place}: HTTP status {status}: {told}"
+        return BackendUnavailable("Spark did not answer a call over HTTP", where=where)
+
+
+class _HttpResponse:
+    """Gathers one response. `Content-Length` or chunks say where it ends."""
+
+    def __init__(self, most: int) -> None:
+        self.status = 0
+        self._most = most
+        self._head = bytearray()
+        self._body = bytearray()
+        self._left = -1
+        """Bytes of the body, or of this chunk, that are to come; -1: it is not known yet."""
+        self._is_chunked = False
+        self._is_last = False
+        self._line = bytearray()
+
+    def take(self, data: bytes) -> tuple[bytes | None, bytes]:
+        """Return the body when all of it is here, and what is left of the data. Raises MalformedMessage."""
+        if not self.status:
+            data = self._take_head(data)
+            if not self.status:
+                return None, b""
+        if self._is_chunked:
+            return self._take_chunks(data)
+        self._add(data[: self._left])
+        data, self._left = data[self._left :], self._left - min(len(data), self._left)
+        return (bytes(self._body), data) if not self._left else (None, b"")
+
+    def _add(self, data: bytes) -> None:
+        if len(self._body) + len(data) > self._most:
+            raise MalformedMessage(f"a response of more than {self._most} bytes")
+        self._body += data
+
+    def _take_head(self, data: bytes) -> bytes:
+        begin = max(0, len(self._head) - 3)
+        self._head += data
+        end = self._head.find(b"\r\n\r\n", begin)
+        if end < 0:
+            if len(self._head) > MAX_HEAD_BYTES:
+                raise MalformedMessage("headers of HTTP that are too long")
+            return b""
+        first, *lines = self._head[:end].decode("latin-1").split("\r\n")
+        rest = bytes(self._head[end + 4 :])
+        version, _, status = first.partition(" ")
+        if not version.startswith("HTTP/1.") or not status[:3].isdecimal():
+            raise MalformedMessage("no response of HTTP")
+        headers = {
+            name.strip().lower(): value.strip() for name, _, value in (one.partition(":") for one in lines)
+        }
+        if status.startswith("1"):  # 100 Continue
+            self._head.clear()
+            return self._take_head(rest) if rest else b""
+        self._is_chunked = headers.get("transfer-encoding", "").lower() == "chunked"
+        length = headers.get("content-length", "")
+        if not self._is_chunked and not length.isdecimal():
+            raise MalformedMessage("a response of HTTP without a length")
+        self._left = -1 if self._is_chunked else int(length)
+        if self._left > self._most:
+            raise MalformedMessage(f"a response of more than {self._most} bytes")
+        self.status = int(status[:3])
+        return rest
+
+    def _take_chunks(self, data: bytes) -> tuple[bytes | None, bytes]:
+        while data:
+            if self._left > 0:
+                self._add(data[: self._left])
+                taken = min(len(data), self._left)
+                data, self._left = data[taken:], self._left - taken
+                continue
+            # A line: the end of a chunk, the length of the next one, or the trailer's.
+            self._line += data[:1] if b"\n" not in data else data[: data.index(b"\n") + 1]
+            data = data[1:] if b"\n" not in data else data[data.index(b"\n") + 1 :]
+            if not self._line.endswith(b"\n"):
+                if len(self._line) > MAX_HEAD_BYTES:
+                    raise MalformedMessage("a chunk without a length")
+                continue
+            line, self._line = bytes(self._line).strip(), bytearray()
+            if self._is_last:
+                if not line:
+                    return bytes(self._body), data
+            elif self._left == 0:
+                self._left = -1
+            else:
+                try:
+                    self._left = int(line.partition(b";")[0], 16)
+                except ValueError:
+                    raise MalformedMessage("a chunk without a length") from None
+                self._is_last = not self._left
+        return None, b""

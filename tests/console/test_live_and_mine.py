@@ -1,0 +1,392 @@
+"""What runs, how the gateways are doing, and what is one's own: of the right people, with every number
+explained."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from typing import Any
+from unittest.mock import MagicMock
+
+import pytest
+
+from gateway.admin.requests import NotFound
+from gateway.console.pages.events import build_event_part
+from gateway.console.pages.live import (
+    CancelParameters,
+    EndParameters,
+    LivePages,
+    LiveParameters,
+    build_live_part,
+)
+from gateway.console.pages.mine import (
+    Endpoints,
+    MinePage,
+    OwnSessionParameters,
+    OwnStatementParameters,
+    OwnToken,
+    build_mine_part,
+)
+from gateway.console.pages.overview import OverviewPage, build_overview_part, sum_up
+from gateway.console.routes import NoParameters
+from gateway.console.texts import ShownTexts
+from gateway.errors import LedgerUnavailable
+from gateway.model.policy import (
+    Policy,
+    PolicyItem,
+    PolicySet,
+    PolicyType,
+    ResourceValues,
+    Service,
+    ServiceDef,
+)
+from tests.console.fakes import FakeConsole, MemorySessions, as_user, serving, viewer
+
+SESSIONS = [
+    {
+        "gateway": "g1",
+        "user": "cleo",
+        "endpoint": "thrift",
+        "address": "10.0.0.1",
+        "session": "s1",
+        "backend": "etl",
+        "opened_at": "2026-11-30T12:00:00+00:00",
+        "idle_s": 3.0,
+        "statements": 1,
+        "waits": "",
+    },
+    {
+        "gateway": "g2",
+        "user": "zoe",
+        "endpoint": "connect",
+        "address": "10.0.0.2",
+        "session": "s2",
+        "backend": "bi",
+        "opened_at": "2026-11-30T12:00:00+00:00",
+        "idle_s": 0.0,
+        "statements": 1,
+        "waits": "limit",
+    },
+]
+STATEMENTS = [
+    {
+        "gateway": "g1",
+        "statement": "a1",
+        "user": "cleo",
+        "endpoint": "thrift",
+        "session": "s1",
+        "backend": "etl",
+        "state": "running",
+        "for_s": 12.5,
+        "text": "SELECT 'Ada'",
+        "is_plan": False,
+        "rows": 3,
+        "waits": "",
+    },
+    {
+        "gateway": "g2",
+        "statement": "a2",
+        "user": "zoe",
+        "endpoint": "connect",
+        "session": "s2",
+        "backend": "bi",
+        "state": "queued",
+        "for_s": 1.0,
+        "text": "SELECT 'Zoe'",
+        "is_plan": False,
+        "rows": 0,
+        "waits": "limit",
+    },
+]
+
+
+class Gateways:
+    """What all gateways say, and what they were asked to stop."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+        self.stopped: list[str] = []
+        self.ended: list[tuple[str, str, str]] = []
+        self.now = 0.0
+        self.sessions = list(SESSIONS)
+        self.messages: list[str] = []
+
+    async def list_sessions(self) -> tuple[list[Any], Sequence[str]]:
+        self.asked += 1
+        return self.sessions, self.messages
+
+    async def list_statements(self) -> tuple[list[Any], Sequence[str]]:
+        return STATEMENTS, self.messages
+
+    async def stop(self, statement: str) -> tuple[int, Sequence[str]]:
+        self.stopped.append(statement)
+        return int(statement in ("a1", "a2")), ()
+
+    async def end(self, user: str, session: str, by: str) -> tuple[int, Sequence[str]]:
+        self.ended.append((user, session, by))
+        return sum((one["user"], one["session"]) == (user, session) for one in self.sessions), ()
+
+    def live(self) -> LivePages:
+        return LivePages(
+            self.list_sessions,
+            self.list_statements,
+            self.stop,
+            self.end,
+            ShownTexts(_shape),
+            lambda: self.now,
+        )
+
+
+async def _shape(text: str) -> str:
+    return text.replace("'Ada'", "?").replace("'Zoe'", "?")
+
+
+@pytest.fixture
+def gateways() -> Iterator[Gateways]:
+    yield Gateways()  # noqa: PT022 - made anew for each test, also where rules are taken out
+
+
+async def test_what_runs_by_gateway_and_spark_without_literals_of_others(gateways: Gateways) -> None:
+    shown = await gateways.live().show(viewer("ben"), LiveParameters())
+    assert [(one.gateway, one.running, one.waiting) for one in shown.counts] == [("g1", 1, 0), ("g2", 0, 1)]
+    assert [one.text for one in shown.statements] == ["SELECT ?", "SELECT ?"]
+    one = await gateways.live().show(viewer("ben"), LiveParameters(user="zoe"))
+    assert [each.id for each in one.sessions] == ["s2"]
+
+
+async def test_many_viewers_are_one_question(gateways: Gateways) -> None:
+    live = gateways.live()
+    for _ in range(5):
+        await live.show(viewer("ben"), LiveParameters())
+    assert gateways.asked == 1
+    gateways.now += 5
+    await live.show(viewer("ben"), LiveParameters())
+    assert gateways.asked == 2
+
+
+async def test_statements_and_sessions_are_ended_by_name(gateways: Gateways) -> None:
+    live = gateways.live()
+    assert (await live.cancel(viewer("ann"), CancelParameters(statement="a1"))).done == 1
+    assert (await live.end(viewer("ann"), EndParameters(user="zoe", session="s2"))).done == 1
+    assert gateways.ended == [("zoe", "s2", "ann")]
+    with pytest.raises(NotFound):
+        await live.cancel(viewer("ann"), CancelParameters(statement="gone"))
+    with pytest.raises(NotFound):
+        await live.end(viewer("ann"), EndParameters(user="cleo", session="s2"))
+
+
+async def test_an_event_is_sent_when_something_has_changed(
+    gateways: Gateways, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import gateway.console.pages.live as module
+
+    monkeypatch.setattr(module, "LOOK_S", 0)
+    monkeypatch.setattr(module, "KEPT_S", -1)
+    console = FakeConsole([build_live_part(gateways.live())])
+    async with serving(console) as nobody:
+        ben = await as_user(console, nobody, "ben")
+        headers = {"Cookie": f"sluice-console={ben.secret}", "Sec-Fetch-Site": "same-origin"}
+        async with ben.http.get(f"{ben.url}/api/v1/live/events", headers=headers) as answer:
+            assert answer.headers["Content-Type"] == "text/event-stream"
+            assert answer.headers["Cache-Control"] == "no-store"
+            gateways.sessions = []
+            assert await answer.content.readline() == b"data: changed\n"
+        assert [one[1] for one in console.recorded] == ["watch_live"]
+
+
+async def test_the_page_has_buttons_for_administrators_alone(gateways: Gateways) -> None:
+    console = FakeConsole([build_live_part(gateways.live()), build_event_part(MagicMock())])
+    async with serving(console) as nobody:
+        ben, ann = [await as_user(console, nobody, name) for name in ("ben", "ann")]
+        assert "/console/live/end" not in (await ben.ask("GET", "/console/live"))[1]
+        page = (await ann.ask("GET", "/console/live"))[1]
+        assert page.count('action="/console/live/cancel"') == 2
+        form = {"csrf": ann.csrf, "statement": "a1"}
+        status, _, headers = await ann.ask("POST", "/console/live/cancel", data=form)
+        assert (status, headers["Location"], gateways.stopped) == (303, "/console/live", ["a1"])
+
+
+# -- what is one's own ---------------------------------------------------------------------------------------
+
+
+def _policies() -> PolicySet:
+    def policy(number: int, table: str, item: PolicyItem, **more: Any) -> Policy:
+        resources = {
+            "database": ResourceValues(values=("hr",)),
+            "table": ResourceValues(values=(table,)),
+        }
+        return Policy(
+            id=number,
+            name=f"p{number}",
+            service="s",
+            type=PolicyType.ACCESS,
+            resources=resources,
+            allow=(item,),
+            **more,
+        )
+
+    select = frozenset({"select"})
+    listed = (
+        policy(1, "mine", PolicyItem(users=frozenset({"cleo"}), accesses=select)),
+        policy(2, "ours", PolicyItem(groups=frozenset({"staff"}), accesses=select)),
+        policy(3, "all", PolicyItem(groups=frozenset({"public"}), accesses=select)),
+        policy(4, "theirs", PolicyItem(users=frozenset({"zoe"}), accesses=select)),
+        policy(5, "off", PolicyItem(users=frozenset({"cleo"}), accesses=select), enabled=False),
+    )
+    definition = ServiceDef(name="hive", resources=(), access_types=())
+    return PolicySet(version=1, services={"s": Service(name="s", definition=definition, policies=listed)})
+
+
+def mine(gateways: Gateways, rows: list[dict[str, Any]] | None = None, store: Any = None) -> MinePage:
+    class Connection:
+        async def fetch(self, text: str, *given: Any) -> list[dict[str, Any]]:
+            assert given[0] == "cleo"
+            return rows or []
+
+    @asynccontextmanager
+    async def connect() -> AsyncIterator[Connection]:
+        yield Connection()
+
+    return MinePage(
+        connect,
+        store or MemorySessions(),
+        live=gateways.live().show,
+        stop=gateways.stop,
+        end=gateways.end,
+        tokens=lambda user: [OwnToken(id="ab", label="ci", expires="", endpoints=(), purpose="")],
+        policies=_policies,
+        endpoints=Endpoints(host="gw.example", thrift=10000, connect=15002, thrift_tls=True),
+    )
+
+
+async def test_mine_is_the_viewers_own(gateways: Gateways) -> None:
+    row = {
+        "event_id": "e1",
+        "time": datetime.now(UTC),
+        "verdict": "cleared",
+        "code": None,
+        "statement": "SELECT 'Ada'",
+        "plan_class": "Project",
+    }
+    shown = await mine(gateways, [row]).show(viewer("cleo"), NoParameters())
+    assert [one.id for one in shown.sessions] == ["s1"]
+    assert [one.text for one in shown.running] == ["SELECT 'Ada'"], "his own words"
+    assert [(one.resource, one.by) for one in shown.grants] == [
+        ("database hr, table mine", "you"),
+        ("database hr, table ours", "group staff"),
+        ("database hr, table all", "everybody"),
+    ]
+    texts = {one.tool: one.text for one in shown.how_to}
+    assert "jdbc:hive2://gw.example:10000/default;ssl=true" in texts["beeline"]
+    assert "sc://gw.example:15002" in texts["PySpark, notebooks"]
+    assert "ab" in repr(shown.tokens)
+
+
+async def test_nobody_ends_what_is_not_his(gateways: Gateways) -> None:
+    page = mine(gateways)
+    await page.end_session(viewer("cleo"), OwnSessionParameters(session="s1"))
+    for session in ("s2", "s3"):
+        with pytest.raises(NotFound):
+            await page.end_session(viewer("cleo"), OwnSessionParameters(session=session))
+    assert {user for user, _, _ in gateways.ended} == {"cleo"}
+    await page.cancel(viewer("cleo"), OwnStatementParameters(statement="a1"))
+    with pytest.raises(NotFound):
+        await page.cancel(viewer("cleo"), OwnStatementParameters(statement="a2"))
+    assert gateways.stopped == ["a1"]
+
+
+async def test_a_name_that_is_no_plain_one_is_not_put_into_a_command(gateways: Gateways) -> None:
+    from gateway.console.pages.mine import explain_connecting
+
+    hostile = "x'; rm -rf ~ #"
+    told = "".join(one.text for one in explain_connecting(Endpoints(host="h", thrift=1, connect=2), hostile))
+    assert hostile not in told
+    assert "USER" in told
+
+
+async def test_the_page_of_ones_own(gateways: Gateways) -> None:
+    console = FakeConsole([])
+    console = FakeConsole([build_mine_part(mine(gateways, store=console.sessions))])
+    async with serving(console) as nobody:
+        cleo = await as_user(console, nobody, "cleo")
+        status, page, _ = await cleo.ask("GET", "/console/mine")
+        assert status == 200
+        assert "database hr, table mine" in page
+        assert "theirs" not in page
+
+
+# -- the overview --------------------------------------------------------------------------------------------
+
+
+def health(**more: Any) -> dict[str, Any]:
+    return {
+        "version": "1.0",
+        "up_s": 7300,
+        "parts": {"parser": None, "spark": "away"},
+        "sessions": 3,
+        "running": 1,
+        "waiting": 2,
+        "cleared": 90,
+        "refused": 10,
+        "unrecorded": 0,
+        "judged": [[10, 50, 80, 90, 99, 100]],
+        "ledger": {"connected": True, "backlog_bytes": 10, "behind": 4, "trouble": ""},
+        "policies": [
+            {"name": "files", "version": None, "policies": 7, "age_s": None, "faults": ["bad"], "stale": ""},
+            {"name": "hive", "version": 3, "policies": 9, "age_s": 12.0, "faults": [], "stale": "old"},
+        ],
+        "policy_version": 5,
+        "lineage": {"waiting": 0, "behind_s": 0.0},
+        "backends": [
+            {
+                "backend": "etl",
+                "version": "4.0",
+                "sessions": 2,
+                "endpoints": {"thrift": "ready"},
+                "drained": True,
+            },
+            {"backend": "bi", "waiting_for": "it does not answer"},
+        ],
+        **more,
+    }
+
+
+def test_every_number_is_explained() -> None:
+    shown = sum_up(
+        {"g1": health(), "g2": health(ledger={"connected": False, "backlog_bytes": 0, "behind": 0})}, ["g3"]
+    )
+    figures = {one.label: one for one in shown.figures}
+    assert all(one.meaning for one in (*shown.figures, *shown.gateways))
+    assert (figures["Gateways"].value, figures["Cleared"].value) == ("2 of 3", "180")
+    assert "10.0%" in figures["Refused"].meaning
+    assert (figures["PostgreSQL"].value, figures["PostgreSQL"].is_bad) == ("away", True)
+    assert [one.judged for one in shown.bands] == [20, 80, 60, 20, 18, 2]
+    assert sum(one.share for one in shown.bands) == pytest.approx(100, abs=0.5)
+
+
+async def test_viewers_see_an_old_overview_at_once_while_a_newer_is_asked_for() -> None:
+    now, asked, away = [0.0], [0], [False]
+
+    async def ask() -> tuple[dict[str, dict[str, Any]], Sequence[str]]:
+        asked[0] += 1
+        if away[0]:
+            raise LedgerUnavailable("away")
+        return {"g1": health(cleared=asked[0])}, ()
+
+    page = OverviewPage(ask, lambda: now[0])
+    console = FakeConsole([build_overview_part(page)])
+    async with serving(console) as nobody:
+        ben = await as_user(console, nobody, "ben")
+        for _ in range(3):
+            assert (await ben.ask("GET", "/console/overview"))[0] == 200
+        assert asked == [1]
+        now[0] = 10.0
+        assert (await ben.ask("GET", "/console/overview"))[0] == 200
+        assert page._renewing is not None
+        await page._renewing
+        assert asked == [2]
+        away[0], now[0] = True, 100.0
+        status, text, _ = await ben.ask("GET", "/console/overview")
+        assert (status, "away" in text) == (503, True), "not an old one for ever"
+        assert [one[1] for one in console.recorded] == ["show_overview"], "once in a while"

@@ -1,0 +1,126 @@
+"""Shares of limits that gateways count together, over a store in memory; tests/database has the real one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from gateway.session.shares import KEEP_S, ShareKey, Shares
+
+RUN = ShareKey("small", "bob", "running")
+SESSIONS = ShareKey("small", "bob", "sessions")
+
+
+@dataclass
+class Held:
+    share: int = 0
+    wanted: int = 0
+    since: float = 0.0
+
+
+@dataclass
+class World:
+    """Gateways that share limits. Of those that want more, the first that asked gets it."""
+
+    now: float = 0.0
+    held: dict[tuple[ShareKey, int], Held] = field(default_factory=dict)
+    stores: list[MemoryShareStore] = field(default_factory=list)
+
+    def join(self) -> Shares:
+        self.stores.append(MemoryShareStore(self, len(self.stores)))
+        return Shares(self.stores[-1], has_others=lambda: True, clock=lambda: self.now)
+
+    async def look(self, *shares: Shares) -> None:
+        self.now += KEEP_S
+        for one in shares:
+            await one.look()
+
+
+@dataclass
+class MemoryShareStore:
+    world: World
+    gateway: int
+    asked: int = 0
+    is_down: bool = False
+
+    async def exchange(
+        self, asked: Mapping[ShareKey, tuple[int, int, int]]
+    ) -> Mapping[ShareKey, tuple[int, bool]] | None:
+        self.asked += 1
+        if self.is_down:
+            return None
+        found = {}
+        for key, (most, used, wanted) in asked.items():
+            self.world.now += 1e-6
+            mine = self.world.held.setdefault((key, self.gateway), Held())
+            others = [one for (of, who), one in self.world.held.items() if of == key and who != self.gateway]
+            since = mine.since if mine.wanted > mine.share else self.world.now
+            before = sum(max(0, one.wanted - one.share) for one in others if one.since < since)
+            share = max(used, min(wanted, most - sum(one.share for one in others) - before), 0)
+            self.world.held[key, self.gateway] = Held(share, wanted, since)
+            found[key] = (share, sum(one.wanted for one in others) + wanted > most)
+        return found
+
+
+async def take(shares: Shares, key: ShareKey = RUN, most: int = 1) -> bool:
+    await shares.ask({key: most})
+    room = shares.has_room(key, most)
+    if room:
+        shares.add(key, most)
+    return room
+
+
+async def test_what_other_gateways_have_counts() -> None:
+    world = World()
+    one, other = world.join(), world.join()
+    assert await take(one, most=2)
+    assert await take(other, most=2)
+    assert not await take(one, most=2)
+    assert not await take(other, most=2)
+
+
+async def test_a_share_that_nobody_uses_goes_back_a_moment_later() -> None:
+    for key in (RUN, SESSIONS):
+        world = World()
+        one, other = world.join(), world.join()
+        assert await take(one, key)
+        one.take_out(key)
+        world.now += 2 * KEEP_S
+        await one.look()
+        assert await take(other, key), key
+
+
+async def test_statements_one_after_the_other_ask_once() -> None:
+    world = World()
+    one = world.join()
+    for _ in range(20):
+        assert await take(one)
+        one.take_out(RUN)
+    assert world.stores[0].asked == 1
+
+
+async def test_nobody_pushes_in_before_those_who_wait_at_another_gateway() -> None:
+    world = World()
+    one, other = world.join(), world.join()
+    assert await take(one)
+    assert not await take(other)
+    other.begin_waiting(RUN, 1)
+    await other.look()
+    await world.look(one)
+    one.take_out(RUN)
+    assert not await take(one)
+    other.end_waiting(RUN)
+    assert await take(other)
+
+
+async def test_without_the_store_each_goes_by_its_own_count_and_comes_back_to_it() -> None:
+    world = World()
+    one, other = world.join(), world.join()
+    assert await take(one)
+    world.stores[1].is_down = True
+    assert await take(other)
+    assert not await take(other)
+    world.stores[1].is_down = False
+    await world.look(other)
+    assert other.are_counted_together
+    assert not await take(other, most=2)
