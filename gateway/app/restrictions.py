@@ -44,7 +44,7 @@ _Key = tuple[str, bytes, TableName]
 
 @dataclass(frozen=True, slots=True)
 class _KeptAnswer:
-    told: TableRestrictions
+    answer: TableRestrictions
     until: float
 
 
@@ -77,7 +77,7 @@ class CatalogRestrictions:
         kept = None if anew else self._kept.get(key)
         if kept is not None and self._clock() < kept.until:  # RULE (restrictions-age)
             self._kept.move_to_end(key)
-            return kept.told
+            return kept.answer
         task = None if anew else self._asking.get(key)
         if task is None:
             task = self._asking[key] = asyncio.create_task(self._load(key))

@@ -209,23 +209,23 @@ class MaskWriter:
         b = self._b
         match one.type:
             case StructType():
-                made = self._struct(
+                made = self._write_struct(
                     (inner, self.write(f"{c}.{quote(inner.name)}", inner)) for inner in one.type.fields
                 )
                 return f"CASE WHEN {c} IS NOT NULL THEN {made} END"
             case ListType():
-                x = self._variable()
+                x = self._name_variable()
                 return f"{b}transform({c}, {x} -> {self.write(x, one.type.element)})"
             case MapType():
-                k, v = self._variable(), self._variable()
+                k, v = self._name_variable(), self._name_variable()
                 return f"{b}transform_values({c}, ({k}, {v}) -> {self.write(v, one.type.value)})"
         raise Unenforceable(f"a field within {one.type}")
 
-    def _variable(self) -> str:
+    def _name_variable(self) -> str:
         self._variables += 1
         return f"sluice_x{self._variables}"
 
-    def _struct(self, fields: Iterable[tuple[SchemaField, str]]) -> str:
+    def _write_struct(self, fields: Iterable[tuple[SchemaField, str]]) -> str:
         found = []
         for one, text in fields:
             if "'" in one.name or "\\" in one.name:
@@ -239,18 +239,18 @@ class MaskWriter:
                 raise Unenforceable(f"`{action}` of the required field `{one.name}`")
             return f"CASE WHEN FALSE THEN {c} END"
         if action == "mask-to-fixed-value":
-            return self._fixed(one)
+            return self._write_fixed(one)
         kind = one.type if isinstance(one.type, str) else ""
         if kind not in _TYPES[action]:  # RULE (restriction-type)
             raise Unenforceable(f"`{action}` is not made for the type of field `{one.name}`")
         match action:
             case "mask-alphanum":
-                return self._alphanum(c)
+                return self._cross_out(c)
             case "show-first-4":
-                return f"SUBSTRING({c} FROM 1 FOR 4) || {self._alphanum(f'SUBSTRING({c} FROM 5)')}"
+                return f"SUBSTRING({c} FROM 1 FOR 4) || {self._cross_out(f'SUBSTRING({c} FROM 5)')}"
             case "show-last-4":
                 length = f"{self._b}length({c})"
-                hidden = self._alphanum(f"SUBSTRING({c} FROM 1 FOR {length} - 4)")
+                hidden = self._cross_out(f"SUBSTRING({c} FROM 1 FOR {length} - 4)")
                 return f"CASE WHEN {length} <= 4 THEN {c} ELSE {hidden} || SUBSTRING({c} FROM -4) END"
             case "truncate-to-year" | "truncate-to-month":
                 return self._truncate(c, kind, action.rpartition("-")[2].upper())
@@ -261,16 +261,16 @@ class MaskWriter:
             raise Unenforceable(f"`{action}` outside of a statement that is run")
         return self._hash(c, kind, self._salt)
 
-    def _alphanum(self, c: str) -> str:
+    def _cross_out(self, c: str) -> str:
         # Digits last: `n` is no digit, but it is a sign that becomes `x`.
         b = self._b
         return f"{b}regexp_replace({b}regexp_replace({c}, '[^0-9(),.@-]', 'x'), '[0-9]', 'n')"
 
-    def _fixed(self, one: SchemaField) -> str:
+    def _write_fixed(self, one: SchemaField) -> str:
         b = self._b
         match one.type:
             case StructType():
-                return self._struct((inner, self._fixed(inner)) for inner in one.type.fields)
+                return self._write_struct((inner, self._write_fixed(inner)) for inner in one.type.fields)
             case ListType():
                 return f"CAST({b}array() AS ARRAY<{_spell(one.type.element)}>)"
             case MapType():

@@ -31,7 +31,6 @@ from gateway.model.limits import AppliedLimit, Limit
 from gateway.model.policy import PolicySet
 from gateway.model.principal import Principal
 from gateway.model.resource import AccessRequest, Resource
-from gateway.model.restrictions import TableRestrictions
 from gateway.model.snapshot import Snapshot
 from gateway.model.spark_logins import SparkLogin
 from gateway.model.sparks import DEFAULT_BACKEND
@@ -341,20 +340,6 @@ class Catalog(Protocol):
 
     async def list_tables(self, catalog: str, database: str) -> Sequence[tuple[str, bool]]:
         """Names of a database's tables and views, with whether each is a view."""
-        ...
-
-
-class RestrictionSource(Protocol):
-    """Catalogs that restrict what a user may read of their tables."""
-
-    @property
-    def catalogs(self) -> frozenset[str]:
-        """Names of the catalogs that are asked, lower case."""
-        ...
-
-    async def ask(self, user: str, name: TableName, *, anew: bool = False) -> TableRestrictions:
-        """Return what the table's catalog restricts for a user, in the name of ASKER: an answer of a moment
-        ago, or one of now. No answer is a fault of the restrictions, and is never an error."""
         ...
 
 

@@ -11,18 +11,33 @@ import asyncio
 import secrets
 from collections.abc import Iterable
 from dataclasses import replace
+from typing import Protocol
 
 from gateway.model.catalog import FUNCTION, CatalogSnapshot, Table, TableKind, TableName
 from gateway.model.files import SESSION_CATALOG
 from gateway.model.restrictions import SALT_MARK, TableRestrictions
 from gateway.model.statement import CatalogChanged, Cleared, Verdict
 from gateway.model.table_formats import ICEBERG
-from gateway.session.ports import Catalog, RestrictionSource
+from gateway.session.ports import Catalog
 
 SALT_BYTES = 32
 """Random bytes of a salt; Iceberg asks for 16 at least."""
 _KEEPING = ("Cache", "Checkpoint", "Stream")
 """In the names of plans by which Spark keeps rows, or computes more of them later."""
+
+
+class RestrictionSource(Protocol):
+    """Catalogs that restrict what a user may read of their tables."""
+
+    @property
+    def catalogs(self) -> frozenset[str]:
+        """Names of the catalogs that are asked, lower case."""
+        ...
+
+    async def ask(self, user: str, name: TableName, *, anew: bool = False) -> TableRestrictions:
+        """Return what the table's catalog restricts for a user, in the name of ASKER: an answer of a moment
+        ago, or one of now. No answer is a fault of the restrictions, and is never an error."""
+        ...
 
 
 class RestrictedCatalog:

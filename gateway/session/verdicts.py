@@ -37,11 +37,10 @@ from gateway.session.ports import (
     Judge,
     JudgingPolicies,
     Promotion,
-    RestrictionSource,
     TablePlaces,
     UserRights,
 )
-from gateway.session.restricted_catalog import RestrictedCatalog, explain_carried_salt
+from gateway.session.restricted_catalog import RestrictedCatalog, RestrictionSource, explain_carried_salt
 from gateway.session.view_rules import build_refusal
 
 
