@@ -47,6 +47,7 @@ class RestrictedCatalog:
         self._source = source
         self._catalog = catalog
         self._user = user
+        self._names = frozenset[str]() if source is None else source.catalogs
         self._asked: dict[TableName, TableRestrictions] = {}
         self._salt = ""
 
@@ -58,8 +59,7 @@ class RestrictedCatalog:
     def restrict(self, snapshot: CatalogSnapshot) -> CatalogSnapshot:
         """Return a snapshot whose tables have what restricts them; those that were not asked about are not in
         it."""
-        source = self._source
-        if source is None or not source.catalogs:
+        if not self._names:
             return snapshot
         concerned = [name for name, table in snapshot.tables.items() if self._concerns(name, table)]
         if not concerned:
@@ -76,7 +76,7 @@ class RestrictedCatalog:
     async def ask(self, names: Iterable[TableName], snapshot: CatalogSnapshot) -> CatalogSnapshot:
         """Ask about tables that a snapshot knows, and return it, or a newer one, with what restricts them."""
         source = self._source
-        if source is None or not source.catalogs:
+        if source is None or not self._names:
             return snapshot
         folded = [name.fold() for name in names]
         found = {
@@ -103,14 +103,14 @@ class RestrictedCatalog:
     async def still_holds(self, tables: Iterable[Table]) -> bool:
         """Whether tables that something was judged by are restricted as they were then."""
         source = self._source
-        if source is None or not source.catalogs:
+        if source is None or not self._names:
             return True
         concerned = [table for table in tables if self._concerns(table.name.fold(), table)]
         told = await asyncio.gather(*(source.ask(self._user, t.name.current.fold()) for t in concerned))
         return all(table.restrictions == now for table, now in zip(concerned, told, strict=True))
 
     def _concerns(self, name: TableName, table: Table) -> bool:
-        if self._source is None or name.catalog not in self._source.catalogs:
+        if name.catalog not in self._names:
             return False
         if table.kind is TableKind.VIEW or name.version == FUNCTION:
             return False

@@ -23,6 +23,7 @@ from gateway.app.checking import _list_unasked
 from gateway.app.restrictions import CatalogRestrictions
 from gateway.cli.explain import as_json
 from gateway.errors import Faults
+from gateway.lineage.recorded import masks_of
 from gateway.model.catalog import TableName
 from gateway.model.principal import Principal
 from gateway.model.restrictions import SALT_MARK
@@ -277,6 +278,8 @@ async def test_the_record_and_explain_say_that_the_catalog_restricts(lake: Restr
     }
     assert "(id > 3) AND (`region` <=> 'EU')" in verdict.forwarded
     (scan,) = [audit_records.of_scan(one) for one in verdict.scans]
+    # What lineage is made of: a masked edge.
+    assert masks_of(verdict.scans) == {TableName("lake", "sales", "both"): frozenset({"name"})}
     mask = next(one for one in scan["obligations"] if one["type"] != "ROW_FILTER")
     assert (mask["type"], mask["column"], mask["policy_name"]) == ("mask-alphanum", "name", "catalog lake")
 
