@@ -49,6 +49,10 @@ _CONNECTOR_LOGINS: Mapping[str, Mapping[str, str]] = {
 """How Gravitino's connector logs in: parameter of the entry → setting of Spark."""
 
 
+_SHOWN = frozenset({"token", "credential", "header.authorization"})
+"""Parameters by which a REST catalog knows who asks."""
+
+
 class SparkCatalogs:
     """What Spark is told of the catalogs. Secrets are read anew for every session that is opened."""
 
@@ -66,6 +70,7 @@ class SparkCatalogs:
         self._exchange = exchange
         listed = tuple(entries)
         self._entries = tuple(entry for entry in listed if entry.on_spark)
+        self._credentials = {entry.name.lower(): entry.catalog.user_credentials for entry in listed}
         self._restricting = frozenset(entry.name.lower() for entry in listed if restricts(entry))
         self._lakes = tuple(entry for entry in listed if entry.catalog.kind.lists)
         self._metalakes = metalakes
@@ -110,11 +115,12 @@ class SparkCatalogs:
             one.name.lower() for lake, one in listed if lake in asked and _is_rest_catalog(one)
         }
 
-    async def find_rest_login(self, name: str) -> Mapping[str, str]:
-        """Return the parameters (lower-case keys) by which a REST catalog is asked in the name of ASKER: its
-        token, where the catalog is asked in the name of users, and otherwise the login of the settings.
+    async def find_rest_login(self, name: str, user: str) -> Mapping[str, str]:
+        """Return the parameters (lower-case keys) by which a REST catalog is asked for a user: with the token
+        of ASKER, where the catalog is asked in the name of users; with the user's credential, where it has
+        some; and otherwise with the login of the settings.
 
-        Raises Faults, and NotExchanged for a user who has no token for the catalog.
+        Raises Faults, and NotExchanged for a user who has no token or credential for the catalog.
         """
         found = next((one for one in self._reveal_catalogs() if one.name.lower() == name), None)
         if found is None and self._metalakes is not None:
@@ -129,6 +135,13 @@ class SparkCatalogs:
             self._revealed_secrets.add([token])
             found = replace(leave_out_login(found, self._audiences))
             found = replace(found, parameters={**found.parameters, "token": token})
+        elif (mapped := self._credentials.get(name)) and not asker.is_gateway:
+            if user not in mapped:  # RULE (restrictions-unmapped-user)
+                raise NotExchanged("no credential is set for the user")
+            secret = mapped[user].reveal()
+            self._revealed_secrets.add([secret])
+            others = {k: v for k, v in found.parameters.items() if k.lower() not in _SHOWN}
+            found = replace(found, parameters={**others, "credential": secret})
         return {key.lower(): value for key, value in found.parameters.items()}
 
     def hide(self, value: str) -> None:

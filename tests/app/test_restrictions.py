@@ -88,6 +88,10 @@ class Server:
     async def config(self, _: web.Request) -> web.Response:
         return web.json_response({"defaults": {}, "overrides": {}})
 
+    async def token(self, request: web.Request) -> web.Response:
+        form = await request.post()
+        return web.json_response({"access_token": form["client_secret"], "token_type": "bearer"})
+
     async def load(self, request: web.Request) -> web.Response:
         who = request.headers.get("Authorization", "").removeprefix("Bearer of-")
         name = request.match_info["name"]
@@ -102,6 +106,7 @@ async def serving() -> AsyncIterator[Server]:
     server = Server()
     app = web.Application()
     app.router.add_get("/v1/config", server.config)
+    app.router.add_post("/v1/oauth/tokens", server.token)
     app.router.add_get("/v1/namespaces/sales/tables/{name}", server.load)
     runner = web.AppRunner(app)
     await runner.setup()
@@ -123,10 +128,12 @@ class Exchange:
 class Restricted:
     """A gateway's verdicts over one REST catalog."""
 
-    def __init__(self, server: Server, reader: ReaderPool, *, as_user: bool = True) -> None:
+    def __init__(
+        self, server: Server, reader: ReaderPool, *, as_user: bool = True, text: str = SETTINGS
+    ) -> None:
         self.server = server
         self.now = 0.0
-        settings = parse_settings(SETTINGS.replace("URL", server.url), "gateway.yaml", Path("/nowhere"))
+        settings = parse_settings(text.replace("URL", server.url), "gateway.yaml", Path("/nowhere"))
         exchange: Any = Exchange()
         audiences = {"lake": "lakehouse"} if as_user else {}
         catalogs = SparkCatalogs(settings.catalogs, audiences=audiences, exchange=exchange)
@@ -263,6 +270,20 @@ async def test_with_the_login_of_the_settings_it_answers_for_that(reader: Reader
         lake = Restricted(server, reader, as_user=False)
         server.told["", "t"] = answer(PLAIN, columns={2: "mask-alphanum"})
         assert "regexp_replace" in await lake.sent("SELECT name FROM t")
+        await lake.source.aclose()
+
+
+async def test_with_credentials_of_users_it_answers_for_each(
+    reader: ReaderPool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SLUICE_TEST_BOB", "bob:of-bob")
+    mapped = SETTINGS + "      user-credentials: {bob: {env: SLUICE_TEST_BOB}}\n"
+    async with serving() as server:
+        lake = Restricted(server, reader, as_user=False, text=mapped)
+        server.told["bob", "t"] = answer(PLAIN, columns={2: "mask-alphanum"})
+        assert "regexp_replace" in await lake.sent("SELECT name FROM t", "bob")
+        assert "no credential is set for the user" in await lake.refusal("SELECT name FROM t", "ann")
+        assert server.asked == [("bob", "t")]
         await lake.source.aclose()
 
 

@@ -10,6 +10,12 @@ WHOLE = "app.test_restrictions"
 
 REMOVALS = (
     Removal("restrictions-as-user", "the user's catalog is asked as the user", Never(), WHOLE),
+    Removal(
+        "restrictions-unmapped-user",
+        "who has no credential is not asked for by another",
+        Statement("if user not in mapped:\n    user = next(iter(mapped))"),
+        WHOLE,
+    ),
     Removal("unasked-rest-catalog", "catalogs that are not asked are told", Never(), WHOLE),
     Removal("restrictions-per-user", "an answer is one user's", Becomes("('', b'', name)"), WHOLE),
     Removal("restrictions-age", "an answer serves for a time", Condition("kept is not None"), WHOLE),
