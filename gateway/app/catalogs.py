@@ -120,7 +120,7 @@ class SparkCatalogs:
         of ASKER, where the catalog is asked in the name of users; with the user's credential, where it has
         some; and otherwise with the login of the settings.
 
-        Raises Faults, and NotExchanged for a user who has no token or credential for the catalog.
+        Raises Faults, and NotExchanged for a user whose token is not exchanged, or who has no credential.
         """
         found = next((one for one in self._reveal_catalogs() if one.name.lower() == name), None)
         if found is None and self._metalakes is not None:
@@ -129,12 +129,13 @@ class SparkCatalogs:
             raise Faults([f"there is no catalog `{name}` by now"])
         asker = ASKER.get()
         if found.name in self._audiences and not asker.is_gateway:  # RULE (restrictions-as-user)
-            if not asker.token or self._exchange is None:
-                raise NotExchanged("the user has shown no token that could be exchanged")
-            token = await self._exchange.exchange(asker.token, self._audiences[found.name])
-            self._revealed_secrets.add([token])
-            found = replace(leave_out_login(found, self._audiences))
-            found = replace(found, parameters={**found.parameters, "token": token})
+            audience = self._audiences[found.name]
+            found = leave_out_login(found, self._audiences)
+            # Who has shown no token is nobody there, as in Spark.
+            if asker.token and self._exchange is not None:
+                token = await self._exchange.exchange(asker.token, audience)
+                self._revealed_secrets.add([token])
+                found = replace(found, parameters={**found.parameters, "token": token})
         elif (mapped := self._credentials.get(name)) and not asker.is_gateway:
             if user not in mapped:  # RULE (restrictions-unmapped-user)
                 raise NotExchanged("no credential is set for the user")

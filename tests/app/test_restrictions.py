@@ -260,9 +260,14 @@ async def test_plans_are_restricted_as_texts_are(lake: Restricted) -> None:
 
 
 @over_lake
-async def test_without_a_token_of_the_user_nothing_is_read(lake: Restricted) -> None:
-    assert "cannot be asked as this user" in await lake.refusal("SELECT name FROM t", token="")
-    assert lake.server.asked == []
+async def test_without_a_token_the_catalog_is_asked_by_nobody(lake: Restricted) -> None:
+    lake.server.told["", "t"] = answer(PLAIN, columns={2: "mask-alphanum"})
+    verdict = await lake.ask("SELECT name FROM t", token="")
+    assert isinstance(verdict, Cleared)
+    assert "regexp_replace" in verdict.forwarded
+    lake.now, lake.server.status = 20.0, 401
+    assert "it answers with status 401" in await lake.refusal("SELECT name FROM t", token="")
+    assert set(lake.server.asked) == {("", "t")}
 
 
 async def test_with_the_login_of_the_settings_it_answers_for_that(reader: ReaderPool) -> None:
