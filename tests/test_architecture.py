@@ -586,6 +586,7 @@ CALLBACKS = {
     "MakeProtocol": "a connection, before anybody has logged in",
     "clock": "time comes in as an argument",
     "end": "a connection, before anybody has logged in",
+    "login": "how a user is shown to Spark, before any statement",
     "govern": "within the pipeline: a text leads to views, whose texts take the same way",
     "now": "time comes in as an argument",
     "watch": "within the session room: finds out the end of a statement that somebody waits for",

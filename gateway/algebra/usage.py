@@ -66,7 +66,7 @@ from gateway.algebra.scope import (
     RelationColumns,
     list_join_names,
 )
-from gateway.algebra.walking import names_in, nodes_of, parts_of
+from gateway.algebra.walking import list_references, names_in, parts_of
 from gateway.model.catalog import TableName
 from gateway.model.reading import Span
 
@@ -182,7 +182,7 @@ class UsageDomain:
         """Note what a statement uses, and return the columns that it shows."""
         columns = self.resolver.relation(relation, NameScope())
         self.show(columns.columns)
-        for node in [one for one in nodes_of(relation) if isinstance(one, NamedColumn)]:
+        for node in list_references(relation):
             if id(node) not in self._seen:  # RULE (usage-every-reference)
                 raise Unclear(f"column analysis did not come by `{'.'.join(node.parts)}`")
         return columns

@@ -60,6 +60,28 @@ def nodes_of(relation: RelationNode) -> list[RelationNode | Expression]:
     return found
 
 
+def list_references(relation: RelationNode) -> list[NamedColumn]:
+    """Return the references in a relation, however deep."""
+    found: list[NamedColumn] = []
+    relations = [relation]
+    while relations:
+        one = relations.pop()
+        relations += one.inputs
+        waiting = [*one.expressions]
+        while waiting:
+            expression = waiting.pop()
+            kind = type(expression)
+            if kind is Literal:
+                continue
+            if isinstance(expression, NamedColumn):
+                found.append(expression)
+                continue
+            waiting += expression.operands
+            if isinstance(expression, _HOLDING):
+                relations += expression.relations
+    return found
+
+
 def words_in_lambdas(relation: RelationNode) -> frozenset[str]:
     """Return what references in lambda functions begin with, lower case, that are no variables of theirs."""
     within = {

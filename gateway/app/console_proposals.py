@@ -44,7 +44,7 @@ def make_parts(parts: GatewayParts, tools: ConsoleTools) -> list[ConsolePart]:
             for name, service in sorted(speaking.items())
         ]
 
-    def scheduled() -> Sequence[ScheduledJob]:
+    def list_scheduled() -> Sequence[ScheduledJob]:
         return [
             ScheduledJob(name=str(name), schedule=when.cron or f"every {when.every_s:g} s")
             for name, when in parts.settings.jobs.schedule.items()
@@ -52,7 +52,7 @@ def make_parts(parts: GatewayParts, tools: ConsoleTools) -> list[ConsolePart]:
 
     return [
         proposals.part(ProposalPages(tools.pool.acquire, _Recommendations(parts, tools))),
-        inventory.part(InventoryPages(tools.pool.acquire, datasets, catalogs, scheduled)),
+        inventory.part(InventoryPages(tools.pool.acquire, datasets, catalogs, list_scheduled)),
     ]
 
 

@@ -55,7 +55,7 @@ def list_parts(parts: GatewayParts, tools: ConsoleTools) -> list[ConsolePart]:
                 tools.pool.acquire,
                 tools.texts,
                 catalogs=catalogs,
-                names_of_tag=lambda tag: list_tagged_names(parts.dependencies.policies.current, tag),
+                names_of_tag=lambda tag: list_tagged_names(parts.rules.current, tag),
             )
         ),
         lineage.part(
@@ -90,10 +90,10 @@ async def _read_graph(tools: ConsoleTools) -> AsyncIterator[Any]:
 
 def _policies_now(parts: GatewayParts) -> PolicySet:
     """Return the policies in force. Raises PoliciesStale."""
-    stale = parts.dependencies.policies.stale()
+    stale = parts.rules.stale() or parts.users.stale()
     if stale is not None:
         raise PoliciesStale(stale)
-    return parts.dependencies.policies.current
+    return parts.rules.current
 
 
 def _make_sight(parts: GatewayParts, connection: Any, viewer: Viewer) -> Sight:
@@ -172,7 +172,7 @@ def find_place(parts: GatewayParts, store: Store | None, catalog: str) -> PlaceO
 
 def are_in_force(parts: GatewayParts, service: str, guids: Sequence[str]) -> bool:
     """Whether this gateway judges by policies of a service now."""
-    found = parts.dependencies.policies.current.services.get(service)
+    found = parts.rules.current.services.get(service)
     known = {policy.guid for policy in found.policies} if found is not None else set()
     return bool(guids) and known.issuperset(guids)
 
@@ -180,14 +180,15 @@ def are_in_force(parts: GatewayParts, service: str, guids: Sequence[str]) -> boo
 async def owns_plainly(parts: GatewayParts, principal: Principal, asked: RequestedAccess) -> bool:
     """Whether somebody owns a table and has all that is asked for, with nothing masked or filtered for him:
     nobody gives more than he has. Raises BackendUnavailable."""
-    if parts.dependencies.policies.stale() is not None:
+    try:
+        engine = engine_for(_policies_now(parts))
+    except PoliciesStale:
         return False
     name = TableName(asked.catalog, asked.database, asked.table)
     catalog = parts.dependencies.catalog
     table = (await catalog.look_up([name])).table(name)
     if table is None or table.owner is None or table.owner != principal.user:  # RULE (owner-of-table)
         return False
-    engine = engine_for(parts.dependencies.policies.current)
     context = AccessContext(time=datetime.now(UTC), client_type=PROTOCOL)
     resource = Resource.table(name.catalog, name.database, name.table, table.owner)
     known = [column.name for column in table.columns]

@@ -18,7 +18,7 @@ from gateway.wire.tcli import TProtocolVersion
 
 PROTOCOL = "console"
 TIMEOUT_S = 60
-MAX_BYTES = 4 * 1024 * 1024
+MAX_BYTES = 1024 * 1024
 _NEXT = 0
 _QUERY_OUTPUT = 0
 

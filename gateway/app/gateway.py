@@ -8,13 +8,14 @@ from contextlib import AsyncExitStack, closing
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self
 
 import structlog
 
 from gateway.admin.listener import Check
 from gateway.app.catalogs import first_context, make_catalogs
 from gateway.app.certificates import Certificates
+from gateway.app.concurrent_work import run_together, to_the_end
 from gateway.app.current_policies import CurrentPolicies
 from gateway.app.database_checks import ask_database
 from gateway.app.descriptors import raise_limit
@@ -60,7 +61,7 @@ from gateway.database.gateway_requests import Answering
 from gateway.database.limit_shares import LimitShares
 from gateway.database.limit_use import LimitUse
 from gateway.database.login_failures import LoginFailures
-from gateway.errors import BackendMismatch, BackendUnavailable, Faults, SluiceError, members_of
+from gateway.errors import BackendMismatch, BackendUnavailable, Faults
 from gateway.files.refreshing import Refreshing
 from gateway.frontends.identities import Identities
 from gateway.frontends.user_file import UserFile
@@ -91,7 +92,6 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger(__name__)
 
-T = TypeVar("T")
 DRAIN_LOOK_S = 0.1
 """How often a gateway that is about to stop looks whether anything runs."""
 LAST_ANSWERS_S = 1.5
@@ -586,29 +586,3 @@ def session_limits(settings: SessionSettings, backend: BackendSettings) -> Sessi
 async def _while_it_lives(spark: EmbeddedSpark) -> None:
     code = await spark.wait_for_exit()
     raise BackendUnavailable(f"the embedded Spark exited with code {code}; see {spark.log}")
-
-
-async def to_the_end(work: Callable[[], T]) -> T:
-    """Run blocking work in a thread; when cancelled, let it end first, so that nothing starts behind us."""
-    running = asyncio.ensure_future(asyncio.to_thread(work))
-    try:
-        return await asyncio.shield(running)
-    except asyncio.CancelledError:
-        await asyncio.wait([running])
-        raise
-
-
-async def run_together(*work: Coroutine[Any, Any, Any]) -> list[Any]:
-    """Run coroutines at the same time and return their results; the first error cancels the others. Raises
-    the error, of several Faults all of them, or else the group of errors, whose members are all told."""
-    try:
-        async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(one) for one in work]
-    except BaseExceptionGroup as errors:
-        members = members_of(errors)
-        if all(isinstance(one, Faults) for one in members):
-            raise Faults([fault for one in members for fault in getattr(one, "faults", ())]) from errors
-        if len(members) == 1 and isinstance(members[0], SluiceError):
-            raise members[0] from errors
-        raise
-    return [task.result() for task in tasks]

@@ -37,12 +37,12 @@ def make_user_tokens(
     if make is None:
         return None
 
-    async def hidden(login: SparkLogin) -> str:
+    async def make_hidden(login: SparkLogin) -> str:
         token = await make(login)
         hide(token)
         return token
 
-    return hidden
+    return make_hidden
 
 
 def _choose_tokens(settings: Settings, backend: BackendSettings) -> UserTokens | None:

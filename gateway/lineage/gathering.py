@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
+from gateway.lineage.called_functions import write_bodies
 from gateway.model.bounded import BoundedDict
 from gateway.model.catalog import LookUp, TableName, ViewBody, levels
 from gateway.model.lineage import StatementLineage
@@ -91,6 +92,12 @@ class Gatherer:
             inner = constant_text(tree.children[0], {})
             if inner is not None:
                 return await self.text(inner, context)
+        if not expression and reading.root != _SCRIPT:
+            names = Names(context, self.known_catalogs)
+            bodies = await write_bodies(reading.written or text, reading, names, self.look_up, self.reader)
+            if isinstance(bodies, NotRead):
+                return bodies
+            text, reading = bodies
         whole = await self._text(text, reading, context, expression=expression)
         if reading.root != _SCRIPT or isinstance(whole, NotRead):
             return whole
@@ -187,9 +194,18 @@ class Gatherer:
         context = SessionContext()
         if view.catalog:  # Spark keeps none with a metric view
             context = SessionContext(catalog=view.catalog, namespace=levels(view.database))
-        found = await self._text(view.text, reading, context) if isinstance(reading, Reading) else None
+        text, found = view.text, None
+        if isinstance(reading, Reading):
+            names = Names(context, self.known_catalogs)
+            bodies = await write_bodies(text, reading, names, self.look_up, self.reader)
+            if isinstance(bodies, NotRead):
+                return bodies
+            text, reading = bodies
+            found = await self._text(text, reading, context)
         if isinstance(found, NotRead) or (isinstance(reading, Reading) and reading.tree_json is None):
             return found  # what is large is not kept
+        if text != view.text:
+            return found  # nor what functions of now are in
         self._views[view] = found
         return found
 

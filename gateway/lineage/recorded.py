@@ -21,7 +21,7 @@ from uuid import UUID
 import orjson
 
 from gateway.model.audit import AuditEvent
-from gateway.model.catalog import Column, MetricDefinition, Table, TableKind, TableName, ViewBody
+from gateway.model.catalog import FUNCTION, Column, MetricDefinition, Table, TableKind, TableName, ViewBody
 from gateway.model.decision import RowFilter
 from gateway.model.handles import SparkHandle
 from gateway.model.lineage import RESULT, Dataset, DatasetKind, Operation, StatementLineage
@@ -124,17 +124,20 @@ class LineageInput:
         """Return tables and views with their masks, and what else policies go by, packed; None where they are
         too much."""
         masks = masks_of(cleared.scans)
-        key = tuple((id(table), masks.get(table.name.fold(), frozenset())) for table in cleared.tables)
+        # Of functions those whose bodies were judged: what they read is read through them.
+        judged = (one for one in cleared.functions if one.view is not None and one.view.definer is not None)
+        known = (*cleared.tables, *judged)
+        key = tuple((id(table), masks.get(table.name.fold(), frozenset())) for table in known)
         found = self._written.get(key)
         if found is not None:
             self._written.move_to_end(key)
             return found[1:]
-        packed = pack(cleared.tables, masks)
+        packed = pack(known, masks)
         if packed is not None and len(packed) > self._tables_bytes:
             packed = None
-        facts = pack_facts(cleared.tables) if packed is not None else None
+        facts = pack_facts(known) if packed is not None else None
         # With the tables, so that no other gets the address of one of them.
-        self._written[key] = (cleared.tables, packed, facts)
+        self._written[key] = (known, packed, facts)
         self._written_bytes += len(packed or "") + len(facts or "")
         while len(self._written) > _CACHED or self._written_bytes > _CACHED_BYTES:
             _, (_, oldest, more) = self._written.popitem(last=False)
@@ -157,7 +160,7 @@ def pack(tables: Sequence[Table], masks: Masks) -> str | None:
     """Return tables with their masked columns as text; None where they have characters that are none."""
     written = [
         [
-            [table.name.catalog, table.name.database, table.name.table],
+            [table.name.catalog, table.name.database, table.name.table, *_kind_of(table.name)],
             table.kind.value,
             [[column.name, column.type] for column in table.columns],
             sorted(masks.get(table.name.fold(), ())),
@@ -169,6 +172,10 @@ def pack(tables: Sequence[Table], masks: Masks) -> str | None:
         return _pack(orjson.dumps(written))
     except TypeError:
         return None
+
+
+def _kind_of(name: TableName) -> tuple[str, ...]:
+    return (FUNCTION,) if name.version == FUNCTION else ()
 
 
 def _pack(data: bytes) -> str:
@@ -185,11 +192,27 @@ def _unpack(packed: str) -> bytes:
 
 
 def _write_view(view: ViewBody | None) -> list[Any] | None:
-    return None if view is None else [view.text, view.catalog, view.database, list(view.output)]
+    if view is None:
+        return None
+    told = [] if not view.body else [[view.parameters, view.is_table, view.body, view.defaults, view.returns]]
+    return [view.text, view.catalog, view.database, list(view.output), *told]
 
 
-def _view(text: str, catalog: str, database: str, output: list[str]) -> ViewBody:
-    return ViewBody(text=text, catalog=catalog, database=database, output=tuple(output))
+def _view(
+    text: str, catalog: str, database: str, output: list[str], function: Sequence[Any] = ()
+) -> ViewBody:
+    view = ViewBody(text=text, catalog=catalog, database=database, output=tuple(output))
+    if not function:
+        return view
+    parameters, is_table, body, defaults, returns = function
+    return dataclasses.replace(
+        view,
+        parameters=tuple((str(name), str(type_)) for name, type_ in parameters),
+        is_table=bool(is_table),
+        body=str(body),
+        defaults=tuple(map(str, defaults)),
+        returns=tuple((str(name), str(type_)) for name, type_ in returns),
+    )
 
 
 def unpack(packed: str) -> tuple[dict[TableName, Table], dict[TableName, frozenset[str]]]:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple
 
-HandleKind = Literal["relation", "query", "function", "table_function", "data_source", "persisted"]
+HandleKind = Literal[
+    "relation", "query", "function", "table_function", "reading_function", "data_source", "persisted"
+]
+"""`reading_function`: beside one of the two others, that the body of a temporary function reads tables."""
 
 
 class SparkHandle(NamedTuple):
@@ -17,6 +20,11 @@ class SparkHandle(NamedTuple):
 
 PERSISTED = SparkHandle("persisted", "")
 """Rows of DataFrames in Spark's cache, which finds them by their plans: all of a session are one."""
+
+
+def mark_reading_function(name: str) -> SparkHandle:
+    """Return what says that the body of a temporary function has the masks and filters of who made it."""
+    return SparkHandle("reading_function", name)
 
 
 def functions_called(name: str) -> frozenset[SparkHandle]:

@@ -93,6 +93,11 @@ class Argument:
     """The text of a string literal."""
     call: str | None = None
     """The name of the function that computes it."""
+    keys: tuple[str, ...] | None = None
+    """Of what a function computes: the string literals in every other place, from the first on, as the keys
+    of a map are; None where one of them is none."""
+    other: str | None = None
+    """A literal that is no string, as Spark writes it."""
     parameter: bool = False
     """It is a parameter marker."""
 

@@ -202,10 +202,11 @@ class CatalogChanged:
 
 @dataclass(frozen=True, slots=True)
 class RegisterCode:
-    """The session has code of the user's by a name when the statement succeeds. Nothing takes it away again:
-    dropping a function that the session registered is refused."""
+    """The session has code of the user's by a name when the statement succeeds."""
 
     handle: SparkHandle
+    reads: bool = False
+    """Whether it reads tables: then it ends when it would read them otherwise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,6 +269,7 @@ class AnswerFilter(enum.Enum):
     CREATE_STATEMENT = "create_statement"
     SETTINGS = "settings"
     TABLE_EXTENDED = "table_extended"
+    TABLES_JSON = "tables_json"
     # Spark Connect's catalog calls: rows as its Catalog API has them.
     CONNECT_CATALOGS = "connect_catalogs"
     CONNECT_DATABASES = "connect_databases"

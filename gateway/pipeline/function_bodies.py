@@ -14,8 +14,8 @@ from dataclasses import dataclass, replace
 
 from gateway.model.catalog import FUNCTION, Table, TableName, ViewBody, quote_parts
 from gateway.model.definers import definer_mark
-from gateway.model.reading import CommandNode, Reading, RelationRole, Span, Splice
-from gateway.model.statement import NeedsCatalog
+from gateway.model.reading import CommandNode, FunctionRef, Reading, RelationRole, Span, Splice
+from gateway.model.statement import NeedsCatalog, RegisterCode
 from gateway.pipeline.judging import (
     Judging,
     NotRewritten,
@@ -38,7 +38,7 @@ from gateway.sql.call_texts import (
     refuse_call,
     write_calls,
 )
-from gateway.sql.function_calls import WHOLE_NAME
+from gateway.sql.function_calls import WHOLE_NAME, list_functions_of_databases, pin_functions
 from gateway.sql.function_commands import WholeBody, list_parameters, write_whole_body
 from gateway.sql.names import Names
 from gateway.sql.required import Unsupported
@@ -54,9 +54,11 @@ class MadeFunction:
     """A function that a statement makes and whose body reads something."""
 
     splices: tuple[Splice, ...]
-    """The body with whole names, and who defines it."""
+    """The body with whole names, and who defines it; of a temporary function the body as it is read."""
     body: RewrittenStatement
-    """As whoever makes it may read it now; what is stored has none of its masks and filters."""
+    """As whoever makes it may read it now; what is stored of a function of a database has none of its masks
+    and filters."""
+    is_temporary: bool = False
 
 
 async def judge_made(prepared: Prepared, judging: Judging) -> MadeFunction | NotRewritten | None:
@@ -70,25 +72,31 @@ async def judge_made(prepared: Prepared, judging: Judging) -> MadeFunction | Not
     reading = None if told is None else await judging.reader.read(told.text)
     read = list_parameters(reading) if isinstance(reading, Reading) else None
     parameters = () if told is None else read
-    name = prepared.required.pins[0].table if prepared.required.pins else None
-    # RULE (temporary-function-tables)
-    if name is None or parameters is None or command is None:
+    temporary = next((one.handle for one in prepared.required.effects if isinstance(one, RegisterCode)), None)
+    name = temporary.id if temporary is not None else prepared.required.pins[0].table.table
+    if parameters is None or command is None:
         return not_governable(
-            Unsupported(
-                "the body of a temporary function reads no table, and the parameters of one that does have "
-                "plain names; make a view of the query, or CREATE FUNCTION in a database"
-            )
+            Unsupported("the parameters of a function whose body reads something have plain names")
         )
     is_table = command.fields.get("isTableFunc") is True
-    whole = write_whole_body(kept.text, parameters, name.table, is_table=is_table)
+    whole = write_whole_body(kept.text, parameters, name, is_table=is_table)
     scope = TextScope(commands=False)
     context = prepared.names.context
-    outcome = await judging.govern(whole.text, context, judging, scope)
+    within = judging if temporary is None else replace(judging, in_function=True, bodies={})
+    outcome = await judging.govern(whole.text, context, within, scope)
     if not isinstance(outcome, RewrittenStatement):  # RULE (function-maker-access)
         return _without_place(outcome)
     found = _refuse_kept(kept.text, outcome, judging)
     if found is not None:
         return found
+    if temporary is not None and list_functions_of_databases(outcome.reading.functions, prepared.names):
+        # INVARIANT (a name is judged as it will be resolved): another catalog has another one.
+        # RULE (temporary-function-calls)
+        return not_governable(
+            Unsupported("the body of a temporary function calls Spark's own functions alone")
+        )
+    if temporary is not None:
+        return _make_temporary(prepared.text, kept.text, whole, outcome)
     body = await _pin(whole, outcome, prepared.names, judging)
     if isinstance(body, Refusal):
         return body
@@ -98,6 +106,19 @@ async def judge_made(prepared: Prepared, judging: Judging) -> MadeFunction | Not
         if isinstance(splices, Unsupported)
         else MadeFunction(splices=splices, body=outcome)
     )
+
+
+def _make_temporary(
+    text: str, kept: str, whole: WholeBody, outcome: RewrittenStatement
+) -> MadeFunction | Refusal:
+    """Have the session keep the body as its maker may read it now; the session ends it when that changes."""
+    guarded, start = whole.cut(outcome.text), text.rfind(kept)
+    if guarded is None or start < 0 or _RETURN.search(text[:start]) is None:
+        return not_governable(Unsupported("the body of the function was not found in the statement"))
+    place = Span(start, start + len(kept))
+    # RULE (temporary-function-guarded)
+    splice = Splice(span=place, text=guarded, kind="body", parts=(guarded,))
+    return MadeFunction(splices=(splice,), body=outcome, is_temporary=True)
 
 
 def _without_place(outcome: NotRewritten) -> NotRewritten:
@@ -139,6 +160,12 @@ async def _pin(
         if relation.parts != name.parts:  # RULE (function-whole-names)
             pinned = quote_parts(name.parts)
             splices.append(Splice(span=relation.span, text=pinned, kind="pin", parts=name.parts))
+    called = list_functions_of_databases(outcome.reading.functions, names)
+    # RULE (function-body-calls)
+    found = pin_functions(outcome.reading, called, in_body=True)
+    if isinstance(found, FunctionRef):
+        return not_governable(Unsupported(f"`{'.'.join(found.parts)}` is not written literally"))
+    splices += found
     written = guard.apply(text, splices)
     if splices:
         proof = await judging.reader.prove(text, written, splices, allowed)
@@ -237,10 +264,9 @@ def _guard(
     table: Table, view: ViewBody, whole: WholeBody, body: RewrittenStatement
 ) -> GuardedFunction | None:
     """Return a function as it is for who calls; None where its body is not told from what is around it."""
-    text = body.text
-    if not (text.startswith(whole.before) and text.endswith(whole.after)):
+    within = whole.cut(body.text)
+    if within is None:
         return None
-    within = text[len(whole.before) : len(text) - len(whole.after)]
     return GuardedFunction(name=table.name, view=view, body=within, lends=bool(body.lends_to))
 
 
@@ -279,7 +305,8 @@ async def write_out_calls(
     """Write the bodies of functions where a text calls them, guarded for who calls. `bound`: where the user's
     name is written in."""
     text, reading = prepared.text, prepared.reading
-    guarded = {} if prepared.required.shares else guarded  # each who reads the view calls them by himself
+    if prepared.required.shares or any(one.node == "DescribeQueryCommand" for one in reading.commands):
+        guarded = {}  # each who reads the view calls them by himself; and nothing but types is described
     functions = name_functions(prepared, guarded)
     called = {one.name.fold() for one in functions.values()}
     changes = {one.node for one in reading.commands} & _CHANGING

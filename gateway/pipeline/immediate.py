@@ -2,21 +2,30 @@
 IDENTIFIER of variables.
 
 So it is judged, recorded and sent as if it had been sent by itself. Its text has to be known: a string,
-strings put together, or a variable whose value this gateway has seen it get. Arguments are literals, and take
-the places of their markers as Spark puts them there.
+strings put together, or a variable whose value this gateway has seen it get. Arguments are literals,
+variables and what is computed of these, and take the places of their markers as Spark puts them there.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from gateway.model.catalog import quote_parts
-from gateway.model.reading import ExpressionNode, NotParsed, NotRead, Reading, Span, Splice
+from gateway.model.reading import ExpressionNode, NotParsed, NotRead, Reading, Splice, read_tree
 from gateway.model.statement import SessionContext
 from gateway.reader.port import ReaderPort
 from gateway.sql import guard
+from gateway.sql.call_texts import find_extent
 from gateway.sql.parameters import IMMEDIATE, constant_text, parameter_refusal
 from gateway.sql.required import Unsupported
+from gateway.sql.spark_errors import (
+    build_into_refusal,
+    build_mixed_parameters_refusal,
+    build_no_name_refusal,
+    build_parameter_refusal,
+    build_unnamed_parameters_refusal,
+)
 
 ROOT = IMMEDIATE
 MAX_NESTED = 8
@@ -41,10 +50,12 @@ async def write_immediate(
     if len(tree.children) != 1 + len(arguments) + len(targets):
         return Unsupported("the parts of EXECUTE IMMEDIATE could not be read")
     inner = constant_text(tree.children[0], dict(context.known_values))
+    if inner is None and tree.children[0].node.endswith("Subquery"):
+        return build_parameter_refusal(tree.children[0], text)
     if inner is None:  # RULE (immediate-text-known)
         return Unsupported(_COMPUTED)
     if arguments:
-        bound = await _bind(inner, text, tree.children[1 : 1 + len(arguments)], reader)
+        bound = await _bind(inner, text, tree.children[1 : 1 + len(arguments)], context, reader)
         if not isinstance(bound, str):
             return bound
         inner = bound
@@ -55,55 +66,124 @@ async def write_immediate(
     asked = await reader.read(inner)
     if not isinstance(asked, Reading):
         return asked
-    if asked.commands or len(names) != len(into):  # RULE (immediate-into-query)
-        return Unsupported("EXECUTE IMMEDIATE … INTO takes a query, and the names of variables")
+    if asked.commands:  # RULE (immediate-into-query)
+        return build_into_refusal(inner)
+    if len(names) != len(into):
+        return Unsupported("EXECUTE IMMEDIATE … INTO takes the names of variables")
     return f"SET VARIABLE ({', '.join(names)}) = ({inner}\n)"
 
 
 async def _bind(
-    inner: str, text: str, arguments: Sequence[ExpressionNode], reader: ReaderPort
+    inner: str, text: str, arguments: Sequence[ExpressionNode], context: SessionContext, reader: ReaderPort
 ) -> str | NotParsed | NotRead | Unsupported:
-    """Write literals in the places of markers."""
-    by_name: dict[str, str] = {}
-    in_turn: list[str] = []
-    for argument in arguments:
-        name = argument.parts[0].lower() if argument.node == "Alias" and argument.parts else ""
-        held = argument.children[0] if argument.node == "Alias" and argument.children else argument
-        if held.node != "Literal" or held.span is None:  # RULE (immediate-arguments-literal)
-            return Unsupported("USING takes literals: another value is not known before the statement runs")
-        if name:
-            by_name[name] = held.span.of(text)
-        else:
-            in_turn.append(held.span.of(text))
+    """Write values in the places of markers."""
     asked = await reader.read(inner)
     if not isinstance(asked, Reading):
         return asked
-    why = parameter_refusal(asked)
-    if why is not None:  # RULE (immediate-markers)
-        return Unsupported(why)
-    if by_name and in_turn:
-        return Unsupported("USING has names for all of its arguments, or for none")
+    held = list_markers(asked, inner)
+    if isinstance(held, Unsupported):
+        return held
+    named = any(written.startswith(":") for written in held)
+    if named and not all(written.startswith(":") for written in held):
+        return build_mixed_parameters_refusal()
+    values: dict[str, str] = {}
+    unnamed: list[str] = []
+    for number, argument in enumerate(arguments):
+        given = argument.children[0] if argument.node == "Alias" and argument.children else argument
+        if given.node.endswith("Subquery"):
+            return build_parameter_refusal(given, text)
+        value = await _write_value(given, text, context, reader)
+        if value is None:  # RULE (immediate-arguments-literal)
+            return Unsupported(
+                "USING takes literals, variables of the session, and what is computed of these alone"
+            )
+        # A variable without an alias is called as it is.
+        name = argument.parts[-1].lower() if argument.node in ("Alias", "UnresolvedAttribute") else ""
+        if named and not name:
+            unnamed.append(value)
+        values[name if named else str(number)] = value
+    if unnamed:
+        return build_unnamed_parameters_refusal(unnamed)
     splices = []
-    turn = iter(in_turn)
-    for marker in asked.parameters:
-        if marker.span is None:
-            return Unsupported("a parameter marker is not written literally")
-        written = marker.span.of(inner)
-        value = by_name.get(written[1:].strip("` ").lower()) if written.startswith(":") else next(turn, None)
-        if value is None:
+    for number, (marker, written) in enumerate(zip(asked.parameters, held, strict=True)):
+        value = values.get(written[1:].strip("` ").lower() if named else str(number))
+        if value is None or marker.span is None:
             return Unsupported(f"the parameter marker `{written}` has no value; USING gives them")
-        splices.append(Splice(span=Span(marker.span.start, marker.span.end), text=value, kind="value"))
+        splices.append(Splice(span=marker.span, text=value, kind="value"))
     return guard.apply(inner, splices)
 
 
-def write_known_names(text: str, reading: Reading, context: SessionContext) -> str | None:
-    """Return a text with the strings of variables in IDENTIFIER clauses, where they are known; None where
-    there are none."""
-    known = dict(context.known_values)
+def list_markers(asked: Reading, inner: str) -> tuple[str, ...] | Unsupported:
+    """Return the markers of a text as they are written, each of them where a value can stand."""
+    why = parameter_refusal(asked, stored=False)
+    if why is not None:  # RULE (immediate-markers)
+        return Unsupported(why)
+    found = tuple(marker.span.of(inner) for marker in asked.parameters if marker.span is not None)
+    if len(found) != len(asked.parameters):
+        return Unsupported("a parameter marker is not written literally")
+    return found
+
+
+async def _write_value(
+    node: ExpressionNode, text: str, context: SessionContext, reader: ReaderPort
+) -> str | None:
+    """Return an argument as it is written in the place of a marker: a variable by its whole name, since the
+    statement may have a column of its name. None for what is more than values and variables."""
+    if node.node == "Literal" and node.span is not None:
+        return node.span.of(text)
+    extent = find_extent(node)
+    if extent is None:
+        return None
+    written = extent.of(text)
+    alone = await reader.read_expression(written)
+    tree = read_tree(alone.tree_json) if isinstance(alone, Reading) and alone.tree_json is not None else None
+    if tree is None or _leave_places_out(tree) != _leave_places_out(node):
+        return None
     splices = []
-    for span in reading.identifiers if known else ():
-        *qualifier, name = (part.strip(" `").lower() for part in span.of(reading.written or text).split("."))
-        if qualifier in ([], ["session"], ["system", "session"]) and name in known:
-            literal = known[name].replace("\\", "\\\\").replace("'", "\\'")
+    for one in _walk(tree):
+        if one.plans or one.node in _MORE_THAN_VALUES:
+            return None
+        if one.node != "UnresolvedAttribute":
+            continue
+        *qualifier, name = (part.lower() for part in one.parts)
+        of_session = qualifier in ([], ["session"], ["system", "session"])
+        if one.span is None or not of_session or name not in context.variables:
+            return None
+        whole = quote_parts(("system", "session", name))
+        splices.append(Splice(span=one.span, text=whole, kind="value"))
+    return f"({guard.apply(written, splices)})" if tree.children else guard.apply(written, splices)
+
+
+_MORE_THAN_VALUES = frozenset({"UnresolvedStar", "LambdaFunction", "NamedParameter", "PosParameter"})
+
+
+def _walk(node: ExpressionNode) -> Iterator[ExpressionNode]:
+    yield node
+    for child in node.children:
+        yield from _walk(child)
+
+
+def _leave_places_out(node: ExpressionNode) -> ExpressionNode:
+    children = tuple(_leave_places_out(child) for child in node.children)
+    return replace(node, span=None, children=children)
+
+
+async def write_known_names(
+    text: str, reading: Reading, context: SessionContext, reader: ReaderPort
+) -> str | Unsupported | None:
+    """Return a text with the strings that the arguments of its IDENTIFIER clauses are, of variables and of
+    strings put together; None where there are none."""
+    known, whole = dict(context.known_values), reading.written or text
+    splices = []
+    for span in reading.identifiers:
+        alone = await reader.read_expression(span.of(whole))
+        tree = read_tree(alone.tree_json) if isinstance(alone, Reading) and alone.tree_json else None
+        if tree is None or (tree.node == "Literal" and tree.type == "string"):
+            continue
+        if tree.node == "Literal":
+            return build_no_name_refusal(span.of(whole), tree.type)
+        name = constant_text(tree, known)
+        if name is not None:
+            literal = name.replace("\\", "\\\\").replace("'", "\\'")
             splices.append(Splice(span=span, text=f"'{literal}'", kind="value"))
-    return guard.apply(reading.written or text, splices) if splices else None
+    return guard.apply(whole, splices) if splices else None

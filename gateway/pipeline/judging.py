@@ -141,6 +141,9 @@ class Judging:
     """Catalogs that come and go, as the session was told of them; see `SessionContext`."""
     bodies: dict[BodyKey, RewrittenStatement] = field(default_factory=dict)
     """Views that were judged already: one that stands in many others is judged once."""
+    in_function: bool = False
+    """Whether the text becomes the body of a function, in which Spark takes no function's name with a
+    catalog."""
     as_author: bool = False
     """Whether it is asked what the author of a policy's text may select."""
     narrowed: list[TableName] = field(default_factory=list)
@@ -158,8 +161,8 @@ class Judging:
 
     @property
     def bare_builtins(self) -> bool:
-        """Whether Spark knows its built-in functions by bare names alone."""
-        return self.minor < QUALIFIED_BUILTINS
+        """Whether Spark knows its built-in functions by bare names alone: nobody takes one of these."""
+        return self.in_function or self.minor < QUALIFIED_BUILTINS
 
     @property
     def seeds_while_parsing(self) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from gateway.model.catalog import TableName
+from gateway.model.handles import mark_reading_function
 from gateway.model.reading import Reading, RelationRole
 from gateway.pipeline.judging import RewrittenStatement
 from gateway.sql.names import Names, TempViewName
@@ -63,6 +64,10 @@ def find_varying_text(
     """
     if unbound:
         return "it depends on current_user()"
+    called = {one.parts[-1].lower() for one in reading.functions}
+    # RULE (reading-function-cached-text)
+    if reads := sorted(name for name in called if mark_reading_function(name) in names.context.handles):
+        return f"it calls the temporary function `{reads[0]}`, which reads tables"
     found = find_varying(text, reading)
     for relation in reading.relations:
         if found is None and relation.role is RelationRole.SCAN:

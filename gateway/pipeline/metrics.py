@@ -7,6 +7,7 @@ access, and MEASURE(…) becomes what it stands for (docs/adr/0039).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
@@ -20,9 +21,11 @@ from gateway.pipeline.kept import write_nested_text
 from gateway.pipeline.policies import Policies, deny_show_only
 from gateway.pipeline.seeing import Prepared, TextScope
 from gateway.policy.engine import TableView
+from gateway.reader.port import ReaderPort
+from gateway.sql import guard
 from gateway.sql.evaluate import list_hidden_columns
 from gateway.sql.guard import has_obligations
-from gateway.sql.metric_views import UnreadMetrics, query_of, read_metrics
+from gateway.sql.metric_views import MAX_YAML_CHARS, UnreadMetrics, find_source, query_of, read_metrics
 from gateway.sql.metrics import (
     ComputedMeasures,
     MeasureCall,
@@ -36,6 +39,7 @@ from gateway.sql.metrics import (
     write_measures,
     write_typed_query,
 )
+from gateway.sql.names import Names
 from gateway.sql.required import Unsupported
 
 RowsOf = Callable[[Table, str], Awaitable[JudgingOutcome]]
@@ -84,6 +88,44 @@ def needs_writing(
         or name.fold() in barred
         or write_nested_text(body, personal=personal) is not None  # RULE (metric-inner-obligation)
     )
+
+
+CREATES: Final = "CreateMetricView"
+_PLAIN: Final = re.compile(r"[A-Za-z_]\w*", re.ASCII)
+
+
+async def write_source_names(text: str, reading: Reading, names: Names, reader: ReaderPort) -> str | None:
+    """Return a statement that makes a metric view, with the whole names of the tables that its source names
+    without a database; None where it has none, or where they cannot be written.
+
+    Spark keeps no database with a metric view: the text that is judged and sent is the one with whole names.
+    """
+    command = next((one for one in reading.commands if one.node == CREATES), None)
+    stored = None if command is None else command.fields.get("originalText")
+    if not isinstance(stored, str) or len(stored) > MAX_YAML_CHARS or text.count(stored) != 1:
+        return None
+    place = find_source(stored)
+    if place is None:
+        return None
+    source = stored[slice(*place)]
+    queried = source if _PLAIN.fullmatch(source) is None else f"TABLE {source}"
+    read = await reader.read(queried)
+    if not isinstance(read, Reading) or read.commands:
+        return None
+    splices = []
+    for relation in read.relations:
+        if relation.role is not RelationRole.SCAN or len(relation.parts) != 1:
+            continue
+        name = names.table(relation.parts)
+        whole = name.parts if isinstance(name, TableName) else ()
+        if relation.span is None or not whole or not all(map(_PLAIN.fullmatch, whole)):
+            return None
+        splices.append(Splice(span=relation.span, text=".".join(whole), kind="pin", parts=whole))
+    if not splices:
+        return None
+    written = guard.apply(queried, splices).removeprefix("TABLE " if queried != source else "")
+    at = text.index(stored) + place[0]
+    return f"{text[:at]}{written}{text[at + len(source) :]}"
 
 
 async def source_refusal(metrics: MetricDefinition, text: str, judging: Judging) -> Unsupported | None:

@@ -205,6 +205,8 @@ class _Plan:
         """Record the denial of hidden columns that the plan names, and that Spark will not find."""
         names = [one.name for one in facts.reads if one.name is not None]
         names += [name for p in texts.all for _, name in p.scans]
-        if self.evaluation.may_name_hidden(names, words_of(self.reading, texts)):
+        # Of tables that hide nothing no word is looked at.
+        hides = self.evaluation.hides_columns(names)
+        if hides and self.evaluation.may_name_hidden(names, words_of(self.reading, texts)):
             known = usage_of_plan(self.reading, facts, texts, self.evaluation, hidden=True)
             self.evaluation.record_denied_columns(known)

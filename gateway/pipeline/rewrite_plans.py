@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from gateway.model.catalog import TableKind, TableName
-from gateway.model.handles import PERSISTED
+from gateway.model.handles import PERSISTED, mark_reading_function
 from gateway.model.statement import (
     RELAY,
     AnswerRule,
@@ -346,6 +346,8 @@ class DecidedPlan:
                 return plan_shown(undisclosed[0], user)
             if kept:
                 return Unsupported("a plan over a temporary view would show the definition of the view")
+            if self._calls_reading_function():  # RULE (plan-reading-function)
+                return Unsupported("a plan with a temporary function would show the tables and filters in it")
         named = plan_names_metadata(self.reading) or any(
             names_metadata(column.parts) for prepared in texts.all for column in prepared.reading.columns
         )
@@ -363,6 +365,8 @@ class DecidedPlan:
     def uncacheable_reason(self, guards: _PlanGuards) -> str:
         """Return why its rows are not the same for everybody and at any time, in words, or nothing."""
         changing = find_varying_parts(self.reading, self.facts, self.names)
+        if self._calls_reading_function():  # RULE (reading-function-cached)
+            changing = changing or "it calls a temporary function that reads tables"
         return changing or guards.sources.policies.varying or find_varying_bodies(guards.inside)
 
     def refuse_caching(self, guards: _PlanGuards, changing: str) -> Unsupported | None:
@@ -529,6 +533,13 @@ class DecidedPlan:
             read_only=reading.command is None and not reading.catalog_calls and reading.analysis != "persist",
             **found.with_substitutions_of(narrowed).list_fields(),
         )
+
+    def _calls_reading_function(self) -> bool:
+        """Whether a temporary function whose body reads tables may be called."""
+        called = {one.parts[-1].lower() for one in self.reading.functions}
+        called |= {one.parts[-1].lower() for text in self.texts.all for one in text.reading.functions}
+        handles = self.context.handles
+        return any(mark_reading_function(name) in handles for name in called)
 
     def _list_judged_tables(self, sources: ReadSources) -> Iterator[TableName]:
         """Return every table that the verdict on a plan rests on, but for what its texts and views read."""

@@ -71,7 +71,7 @@ from gateway.sql.identity import IsIdentity
 from gateway.sql.required import Required, Unsupported
 from gateway.sql.restricting import find_restricted_table
 from gateway.sql.spark_errors import build_unknown_function_refusal
-from gateway.sql.storage import is_note, refuse_property
+from gateway.sql.storage import is_note, is_unread_option, refuse_option, refuse_property
 
 
 async def rewrite_and_prove(
@@ -433,8 +433,10 @@ class _Text:
         """Return the text with all that was found out about it."""
         prepared, sources, metrics, placed = self.prepared, guards.sources, guards.metrics, guards.placed
         bodies = sources.inside
-        # The body of a function that is made is stored without masks and filters.
-        kept = () if made is None else (replace(made.body, scans=_without_obligations(made.body.scans)),)
+        # The body of a function of a database is stored without masks and filters.
+        kept = () if made is None else (made.body,)
+        if made is not None and not made.is_temporary:
+            kept = (replace(made.body, scans=_without_obligations(made.body.scans)),)
         found = self._findings(guards, written).merge((*bodies, *kept))
         return RewrittenStatement(
             text=written.forwarded,
@@ -531,13 +533,19 @@ class _Text:
         return next((name for _, name in prepared.scans if self.evaluation.catalog.table(name) is None), None)
 
     def _refuse_properties(self) -> Unsupported | None:
-        """Refuse properties that the format of their table may read."""
-        for name, key in self.prepared.required.properties:
-            table = self.evaluation.catalog.table(name)
-            plain = table is not None and table.kind is TableKind.TABLE
-            if not is_note(key, table.provider if table is not None and plain else None):
+        """Refuse properties and options that the format of their table may read."""
+        required = self.prepared.required
+        for name, key in required.properties:
+            if not is_note(key, self._provider(name)):
                 return Unsupported(refuse_property(key))  # RULE (altered-properties)
+        for name, key in required.options:
+            if not is_unread_option(key, self._provider(name)):
+                return Unsupported(refuse_option(key))  # RULE (altered-options)
         return None
+
+    def _provider(self, name: TableName) -> str | None:
+        table = self.evaluation.catalog.table(name)
+        return table.provider if table is not None and table.kind is TableKind.TABLE else None
 
     def _explain_not_metadata(self) -> Unsupported | None:
         """Say why a name is not that of a table's metadata: its format has none of that name, or a namespace

@@ -180,7 +180,7 @@ class _Script:
         around = self._bind(frozenset().union(*loops.values()))
         for part in self.parts:
             if not part.piece.alone:  # RULE (script-part-alone)
-                named = self._write_known_names(around)
+                named = await self._write_known_names(around)
                 return (
                     part.explain_strange()
                     if named is None
@@ -209,15 +209,15 @@ class _Script:
         unproved = await self._prove(written, found)
         return unproved or self._rewrite(written, found)
 
-    def _write_known_names(self, context: SessionContext) -> str | None:
+    async def _write_known_names(self, context: SessionContext) -> str | None:
         """Return the script with the strings of variables in IDENTIFIER clauses, where they do not change;
         None where there are none."""
         written = self.text
         for part in sorted(self.parts, key=lambda one: one.piece.span.start, reverse=True):
             reading, span = part.reading, part.piece.span
             if reading is not None and reading.identifiers and part.piece.cut == 0:
-                named = write_known_names(part.judged, reading, context)
-                if named is not None:
+                named = await write_known_names(part.judged, reading, context, self.judging.reader)
+                if isinstance(named, str):
                     written = f"{written[: span.start]}{named[span.start :]}{written[span.end :]}"
         return None if written == self.text else written
 

@@ -11,8 +11,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from gateway.model.catalog import TableName
-from gateway.model.reading import FunctionRef, NotParsed, NotRead, Reading, RelationRole
-from gateway.model.statement import NeedsCatalog, SessionContext
+from gateway.model.reading import NotParsed, NotRead, Reading, RelationRole
+from gateway.model.statement import NeedsCatalog, RegisterCode, SessionContext
 from gateway.pipeline.immediate import MAX_NESTED, write_immediate, write_known_names
 from gateway.pipeline.immediate import ROOT as IMMEDIATE
 from gateway.pipeline.judging import (
@@ -28,6 +28,8 @@ from gateway.pipeline.judging import (
     to_promote,
 )
 from gateway.pipeline.kept import keeps
+from gateway.pipeline.metrics import CREATES as METRIC_VIEW
+from gateway.pipeline.metrics import write_source_names
 from gateway.pipeline.places import authorize_places
 from gateway.pipeline.rewrite_texts import rewrite_and_prove
 from gateway.pipeline.rights import Accessing, own_rights
@@ -40,22 +42,16 @@ from gateway.pipeline.seeing import (
     note_attempts,
     usage_of,
 )
-from gateway.sql.classify import classify, is_builtin, is_registered
+from gateway.sql.classify import classify, is_registered, list_short_functions
 from gateway.sql.dataset_statements import DatasetStatement, dataset_privileges, dataset_statement
-from gateway.sql.delta_commands import changes_privileges, is_changes
-from gateway.sql.evaluate import (
-    Denied,
-    Evaluation,
-    function_privileges,
-    metadata_of,
-    metadata_privileges,
-    scans_of,
-)
+from gateway.sql.delta_commands import changes_privileges
+from gateway.sql.evaluate import Denied, Evaluation, function_privileges
 from gateway.sql.file_scans import files_of, files_privileges
-from gateway.sql.function_calls import execute_on, find_short_function
+from gateway.sql.function_calls import execute_on, list_functions_of_databases
 from gateway.sql.function_commands import body_refusal
 from gateway.sql.names import Names
 from gateway.sql.parameters import MISPLACED
+from gateway.sql.read_relations import metadata_of, metadata_privileges, scans_of
 from gateway.sql.required import FunctionBody, Unsupported, join
 from gateway.sql.spark_errors import build_unbound_parameter_refusal, build_unknown_function_refusal
 
@@ -122,8 +118,16 @@ async def prepare(
         else:
             reading = inner
     if isinstance(reading, Reading) and reading.identifiers and not place.depth and not place.expression:
-        named = write_known_names(text, reading, context)
+        named = await write_known_names(text, reading, context, judging.reader)
+        if isinstance(named, Unsupported):
+            return replace(not_governable(named), plan_class=reading.root)
         if named is not None:
+            text, reading = named, await judging.reader.read(named)
+    if isinstance(reading, Reading) and reading.root == METRIC_VIEW and not place.depth:
+        known = judging.snapshot.catalog
+        within = Names(context, known.catalogs, known.sources, known.listed)
+        named = await write_source_names(text, reading, within, judging.reader)
+        if named is not None:  # RULE (metric-source-names)
             text, reading = named, await judging.reader.read(named)
     if isinstance(reading, NotParsed):
         if place.arguments and reading.error_class == "UNEXPECTED_USE_OF_PARAMETER_MARKER":
@@ -193,17 +197,22 @@ async def _bodies_read(prepared: Prepared, judging: Judging) -> Prepared | Refus
             return Refusal(code="SPARK", sqlstate=reading.sqlstate, message=reading.message)
         if isinstance(reading, NotRead):
             return refuse_unread(reading)
-        refusal = body_refusal(body, reading)
+        # RULE (function-of-session-called)
+        named = [one for one in reading.functions if not is_registered(one, prepared.names)]
+        called = list_functions_of_databases(named, prepared.names)
+        refusal = body_refusal(body, reading, called)
         required = classify(reading, prepared.names)
-        functions = function_privileges(reading.functions, prepared.names)
-        for one in (refusal, required, functions):
+        functions = function_privileges(reading.functions, prepared.names, short=True)
+        for one in (required, refusal, functions):
             if isinstance(one, Unsupported):
                 return one
-        if functions:
-            return Unsupported("the body of a SQL function may call nothing that wants a privilege")
-        reads = any(one.role is RelationRole.SCAN for one in reading.relations)
+        reads = bool(called) or any(one.role is RelationRole.SCAN for one in reading.relations)
         bodies.append(replace(body, reads=reads))
-    return replace(prepared, required=replace(prepared.required, bodies=tuple(bodies)))
+    required = replace(prepared.required, bodies=tuple(bodies))
+    if any(body.reads for body in bodies):
+        made = (replace(e, reads=True) if isinstance(e, RegisterCode) else e for e in required.effects)
+        required = replace(required, effects=tuple(made))
+    return replace(prepared, required=required)
 
 
 def _classify(
@@ -232,7 +241,7 @@ def _classify(
     if isinstance(scans, Unsupported):
         return scans
     # INVARIANT (a view lends no more than its rows): whoever reads a metric view chooses what is found there.
-    short = not place.expression and not place.of_session  # RULE (metric-view-functions)
+    short = not place.of_session  # RULE (metric-view-functions)
     functions = function_privileges(reading.functions, names, short=short)
     if isinstance(functions, Unsupported):
         return functions
@@ -262,18 +271,12 @@ def _classify(
             (required, metadata_privileges(one for _, one in metadata), files_privileges(files), changes)
         ),
         functions=functions,
-        short_functions=_list_short_functions(reading, names) if short else (),
+        short_functions=list_short_functions(reading, names) if short else (),
         scans=scans,
         metadata=metadata,
         files=files,
         rights=place.rights or own_rights(judging.principal),
     )
-
-
-def _list_short_functions(reading: Reading, names: Names) -> tuple[tuple[FunctionRef, TableName], ...]:
-    called = (one for one in reading.functions if not (is_builtin(one) or is_registered(one, names)))
-    found = ((one, find_short_function(one, names)) for one in called if not is_changes(one))
-    return tuple((one, name) for one, name in found if name is not None)
 
 
 def settle_functions(

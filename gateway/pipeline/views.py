@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 
-from gateway.model.catalog import Table, TableKind, TableName, levels
+from gateway.model.catalog import FUNCTION, Table, TableKind, TableName, levels
 from gateway.model.principal import Principal
 from gateway.model.reading import Span
 from gateway.model.reading_settings import VARIABLES_MARK
@@ -19,6 +19,7 @@ from gateway.model.statement import NeedsCatalog, SessionContext
 from gateway.pipeline.barriers import Placed, QueriedViews, may_be_without
 from gateway.pipeline.judging import (
     MAX_VIEW_DEPTH,
+    BodyKey,
     Judging,
     JudgingOutcome,
     Refusal,
@@ -168,6 +169,10 @@ class ReadViews:
         return TextScope(depth=self.place.depth + 1, commands=False)
 
     @property
+    def _session(self) -> tuple[str, tuple[str, ...]]:
+        return self.context.catalog, self.context.namespace
+
+    @property
     def _asking(self) -> frozenset[Principal]:
         return list_condition_owners(self.rights, self.seen.lends_to)
 
@@ -189,16 +194,22 @@ class ReadViews:
 
     async def body_of_function(self, table: Table, text: str) -> JudgingOutcome:
         """Govern the body of a function that is called, as the text of a view."""
-        place = self._within
+        place, readers = self._within, self.rights.readers
         if place.depth > MAX_VIEW_DEPTH:
             return not_governable(Unsupported(f"the function {table.name} is called too deep within views"))
-        return await self._govern(table, text, place, self.rights.readers)
+        key: BodyKey = (table.name.fold(), readers, self._asking, False, self._session)
+        if key not in self.judging.bodies:
+            body = await self._govern(table, text, place, readers)
+            if not isinstance(body, RewrittenStatement):
+                return body
+            self.judging.bodies[key] = body
+        return self.judging.bodies[key]
 
     async def _body(self, table: Table, place: TextScope) -> JudgingOutcome:
         """Govern the text of a view, which stands at `place`."""
         readers, who = self.seen.readers(table.name, self.judging), self._asking  # RULE (inner-views-shown)
         metrics = metrics_of(table)
-        session = None if metrics is None else (self.context.catalog, self.context.namespace)
+        session = None if metrics is None else self._session
         key = (table.name.fold(), readers, who, place.opening is not None, session)
         if place.above is None and key in self.judging.bodies:
             return self.judging.bodies[key]
@@ -279,11 +290,14 @@ class ReadViews:
         return replace(body, moves=why)  # RULE (view-beside-variables)
 
     def _context_of(self, table: Table) -> SessionContext:
-        """Return what names mean in the text of a view."""
+        """Return what names mean in the text of a view. In the body of a function they mean what they mean
+        where it is called."""
         view = table.view
-        if view is None or view.metrics is not None:
-            catalog, namespace = self.context.catalog, self.context.namespace
-        else:
+        catalog, namespace = self.context.catalog, self.context.namespace
+        if table.name.version == FUNCTION:
+            # INVARIANT (a view lends no more than its rows): who calls chooses the database.
+            namespace = ()  # RULE (function-body-context)
+        elif view is not None and view.metrics is None:
             catalog, namespace = view.catalog, levels(view.database)
         return SessionContext(
             catalog=catalog,

@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Never, TypeGuard
 
 from gateway.model.catalog import TableName, levels, quote_parts
-from gateway.model.handles import functions_called
+from gateway.model.handles import functions_called, mark_reading_function
 from gateway.model.resource import Resource
 from gateway.model.spark_minors import NEWEST, Minor
 from gateway.model.statement import (
@@ -176,6 +176,9 @@ def _function(
     if len(parts) == 1 and not _has_database(call):
         name = parts[0].lower()
         registered = functions_called(name) & scope.names.context.handles
+        if mark_reading_function(name) in scope.names.context.handles and isinstance(call, pb.GetFunction):
+            # RULE (plan-reading-function-described)
+            raise CannotClassify(f"the description of `{name}` would show row filters and masks")
         builtin = name in ALLOWED_FUNCTIONS | ALLOWED_TABLE_FUNCTIONS and is_of(name, scope.minor)
         if registered or builtin:
             return None, ()

@@ -79,6 +79,7 @@ def render_message(message: Message) -> Rendering:
     stack: RenderedPieces = [message]
     while stack:
         piece = stack.pop()
+        kind = type(piece)  # exact classes alone stand here, and asking for them is quicker
         if isinstance(piece, str):
             written.append(piece)
             length += len(piece)
@@ -89,18 +90,19 @@ def render_message(message: Message) -> Rendering:
             stack += piece
         elif isinstance(piece, tuple):
             stack.append(piece[0](*piece[1:]))
-        elif isinstance(piece, pb.Relation):
-            case = piece.WhichOneof("rel_type")
+        elif kind is pb.Relation:
+            relation = cast("pb.Relation", piece)
+            case = relation.WhichOneof("rel_type")
             if case == "read":
-                reads.append((len(written), piece))
+                reads.append((len(written), relation))
             if case == "with_relations":
-                stack.append(_with_relations(piece.with_relations, references))
+                stack.append(_with_relations(relation.with_relations, references))
             else:
-                stack.append("<nothing>" if case is None else getattr(piece, case))
-        elif isinstance(piece, pb.SubqueryExpression):
-            stack.append(_subquery(piece, references))
+                stack.append("<nothing>" if case is None else getattr(relation, case))
+        elif kind is pb.SubqueryExpression:
+            stack.append(_subquery(cast("pb.SubqueryExpression", piece), references))
         else:
-            stack.append(_WRITE.get(type(piece), _by_template)(piece))
+            stack.append(_WRITE.get(kind, _by_template)(piece))
     return Rendering(message, "".join(written), written, reads)
 
 

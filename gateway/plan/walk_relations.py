@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
 from gateway.model.handles import SparkHandle
+from gateway.model.reading import Argument
 from gateway.plan.identifiers import attribute_parts, table_parts
 from gateway.plan.reading import (
     CatalogCall,
@@ -32,6 +33,7 @@ from gateway.plan.walk_state import PlanWalk, reads_field, reads_message, refuse
 from gateway.sql.identity import IDENTITIES
 from gateway.sql.required import Unsupported
 from gateway.sql.schema_text import (
+    WITHOUT_OPTIONS,
     check_options_argument,
     check_schema,
     check_schema_argument,
@@ -327,7 +329,7 @@ def _function(walk: PlanWalk, function: pb.Expression.UnresolvedFunction) -> Non
     name = function.function_name
     called = _short_called if len(name) <= 128 else _build_call
     call, schema = called(name, function.is_user_defined_function, function.is_internal)
-    check_options_argument(call.parts[-1], len(function.arguments))
+    _options_argument(call.parts[-1], function)
     if schema is not None:
         _schema_argument(call.parts[-1], schema, function)
     walk.reading.functions.append(call)
@@ -346,9 +348,23 @@ _short_called = lru_cache(maxsize=4096)(_build_call)
 @reads_message("CallFunction", "CallFunction.function_name")
 def _call_function(walk: PlanWalk, call: pb.CallFunction) -> None:
     parts = parts_of_function(call.function_name)
-    check_options_argument(parts[-1], len(call.arguments))
+    _options_argument(parts[-1], call)
     _schema_argument(parts[-1], schema_argument(parts[-1]), call)
     walk.reading.functions.append(FunctionCall(parts, by_name=True))
+
+
+def _options_argument(name: str, call: pb.Expression.UnresolvedFunction | pb.CallFunction) -> None:
+    if name.lower() not in WITHOUT_OPTIONS:
+        return
+    made = [one.unresolved_function for one in call.arguments]
+    told = [Argument(call=one.function_name or None, keys=_list_keys(one.arguments)) for one in made]
+    check_options_argument(name, told)  # RULE (plan-xml-options)
+
+
+def _list_keys(arguments: Sequence[pb.Expression]) -> tuple[str, ...] | None:
+    keys = arguments[::2]
+    plain = all(one.WhichOneof("expr_type") == "literal" and one.literal.HasField("string") for one in keys)
+    return tuple(one.literal.string for one in keys) if plain else None
 
 
 def _schema_argument(

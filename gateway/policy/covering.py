@@ -57,6 +57,19 @@ def _probes(values: ResourceValues) -> Iterator[str]:
                 yield text.rstrip("/") + "/" + _STRANGE
 
 
+def knows_resources(
+    policies: PolicySet, principal: Principal, policy: Policy, context: AccessContext
+) -> bool:
+    """Whether somebody may know of all that a policy names. Tags tell of no resource."""
+    service = policies.services.get(policy.service)
+    if service is None:
+        return True
+    places = {level.name: level.level for level in service.definition.resources}
+    resources = list_covering((policy.resources, *policy.additional_resources), places, _MAX_READ)
+    visible = engine_for(policies).visible
+    return bool(resources) and all(visible(principal, resource, context) for resource in resources or ())
+
+
 def administers(policies: PolicySet, principal: Principal, policy: Policy, context: AccessContext) -> bool:
     """Whether somebody is a delegated administrator, by the policies in force, of all that one covers."""
     service = policies.services.get(policy.service)

@@ -135,7 +135,7 @@ def describe_policy(
         items=tuple(items),
         hidden_items=len(policy.items) - len(items),
         validity=tuple(map(describe_schedule, policy.schedules)),
-        conditions=tuple(map(describe_condition, policy.conditions)),
+        conditions=_describe_conditions(policy.conditions, subject),
         labels=policy.labels,
         broken=policy.broken,
         written_in="" if policy.place is None or subject is not None else str(policy.place),
@@ -185,7 +185,7 @@ def _describe_item(kind: str, place: int, item: PolicyItem, subject: Subject | N
         roles=shown[2],
         others=named - sum(map(len, shown)),
         accesses=tuple(sorted(item.accesses)),
-        conditions=tuple(map(describe_condition, item.conditions)),
+        conditions=_describe_conditions(item.conditions, subject),
         delegates=item.delegate_admin,
         shows=shows,
         author=user_of(author),
@@ -221,6 +221,13 @@ def _describe_level(level: str, values: ResourceValues) -> DescribedLevel:
         excludes=values.excludes,
         recursive=values.recursive,
     )
+
+
+def _describe_conditions(conditions: Sequence[Condition], subject: Subject | None) -> tuple[str, ...]:
+    if subject is not None:
+        # Their values may name others.
+        return tuple(one.type for one in conditions)
+    return tuple(map(describe_condition, conditions))
 
 
 def describe_condition(condition: Condition) -> str:

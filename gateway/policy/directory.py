@@ -166,7 +166,7 @@ class PolicyDirectory:
         levels, _ = self._services[service]
         paths: list[TreePath] = [(service,)]
         for level in _in_order(resources, levels):
-            values = _filed_values(resources[level.name], level)
+            values = _list_filed_values(resources[level.name], level)
             if len(paths) * len(values) > _MAX_PATHS:
                 break
             paths = [(*path, level.name, value) for path, value in product(paths, values)]
@@ -192,16 +192,18 @@ class PolicyDirectory:
         limit: int = 50,
         within: Sequence[Sequence[PolicyKey]] | None = None,
         may_see: Callable[[Policy], bool] = lambda _: True,
+        most: int | None = None,
     ) -> PolicyPage:
         """Return policies that fit, from behind `after` on. `within`: lists of keys in order, of which one
-        has to have each; None: all that there are."""
+        has to have each; None: all that there are. `most`: how many are looked at."""
+        bound = MAX_LOOKED_AT if most is None else most
         keys = self._choose(criteria) if within is None else None
         wanted = _merge_from(within or (), after) if keys is None else _from(keys, after)
         found: list[Policy] = []
         looked_at = 0
         last: PolicyKey | None = None
         for key in wanted:
-            if len(found) >= limit or looked_at >= MAX_LOOKED_AT:
+            if len(found) >= limit or looked_at >= bound:
                 return PolicyPage(policies=tuple(found), after=last)
             looked_at, last = looked_at + 1, key
             policy = self._policies[key]
@@ -325,7 +327,7 @@ def _in_order(resources: ResourceSet, levels: Sequence[ResourceDef]) -> Sequence
     return ()
 
 
-def _filed_values(values: ResourceValues, level: ResourceDef) -> Sequence[str]:
+def _list_filed_values(values: ResourceValues, level: ResourceDef) -> Sequence[str]:
     if values.excludes or not values.values:
         return ("*",)
     if not level.ignore_case:

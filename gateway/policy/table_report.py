@@ -259,7 +259,11 @@ def compare_reports(before: TableReport, after: TableReport) -> tuple[ReportChan
     """Return what two reports of one user and table say differently, columns in their order."""
     changes = []
     if before.visible != after.visible:
-        changes.append(ReportChange(what="table", before=_seen(before.visible), after=_seen(after.visible)))
+        changes.append(
+            ReportChange(
+                what="table", before=_write_visible(before.visible), after=_write_visible(after.visible)
+            )
+        )
     old = {column.name: _sight_of(column) for column in before.columns}
     new = {column.name: _sight_of(column) for column in after.columns}
     for name in dict.fromkeys((*old, *new)):
@@ -271,7 +275,7 @@ def compare_reports(before: TableReport, after: TableReport) -> tuple[ReportChan
     return tuple(changes)
 
 
-def _seen(visible: bool) -> str:
+def _write_visible(visible: bool) -> str:
     return "visible" if visible else "not visible"
 
 

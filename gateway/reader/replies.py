@@ -266,7 +266,14 @@ def _function(told: JsonReply, hello: Hello) -> FunctionRef:
     registry = hello.table_functions if table_valued else hello.functions
     builtin = len(parts) == 1 and parts[0].lower() in registry
     arguments = tuple(
-        Argument(literal=a["literal"], call=a["call"], parameter=a["parameter"]) for a in told["arguments"]
+        Argument(
+            literal=a["literal"],
+            call=a["call"],
+            keys=None if a["keys"] is None else tuple(a["keys"]),
+            other=a["other"],
+            parameter=a["parameter"],
+        )
+        for a in told["arguments"]
     )
     return FunctionRef(
         parts=parts, table_valued=table_valued, builtin=builtin, arguments=arguments, start=told["start"]

@@ -6,6 +6,7 @@ UnknownShape: an answer that is not understood is not shown.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
@@ -33,6 +34,8 @@ _SCHEMA_LINE = re.compile(r"^ \|-- (.+?): ", re.MULTILINE)
 """A top-level column of the schema tree that SHOW TABLE EXTENDED prints."""
 
 
+SQL_FUNCTION = '"sqlFunction.'
+"""What the description of a SQL function has in it."""
 _DETAILED = "# Detailed Table Information"
 
 
@@ -71,6 +74,8 @@ def filter_rows(
             return [row for row in _wide(rows, 3) if _sees_table(rule, row, visible)]
         case AnswerFilter.TABLE_EXTENDED:
             return _tables_extended(rule, rows, visible, described)
+        case AnswerFilter.TABLES_JSON:
+            return [_tables_json(rule, row, visible) for row in _wide(rows, 1)]
         case AnswerFilter.COLUMNS:
             return [row for row in rows if _shows_column(rule, _text(row, 0, 1))]
         case AnswerFilter.FUNCTIONS:
@@ -139,14 +144,50 @@ def _sees_table(rule: AnswerRule, row: _Row, visible: Visible) -> bool:
 
     A temporary view has no namespace and belongs to the session; a global one is governed as a view.
     """
-    namespace, name, temporary = _text(row, 0), _text(row, 1), _flag(row[2])
-    if temporary and namespace.lower() == GLOBAL_TEMP:
+    written, name = _text(row, 0), unquote(_text(row, 1))
+    namespace = split_name(written)
+    if written and not namespace:
+        return False  # it cannot be governed
+    return _sees_relation(rule, namespace, name, temporary=_flag(row[2]), visible=visible)
+
+
+def _sees_relation(
+    rule: AnswerRule, namespace: Sequence[str], name: str, *, temporary: bool, visible: Visible
+) -> bool:
+    if temporary and [level.lower() for level in namespace] == [GLOBAL_TEMP]:
         # RULE (global-view-listed)
-        return visible(Resource.table(SESSION_CATALOG, GLOBAL_TEMP, unquote(name)))
+        return visible(Resource.table(SESSION_CATALOG, GLOBAL_TEMP, name))
     if temporary:
-        return namespace == ""
-    catalog, database = _require_known(rule.catalog), _database(namespace)
-    return database is not None and visible(Resource.table(catalog, database, unquote(name)))
+        return not namespace
+    catalog, database = _require_known(rule.catalog), one_name(namespace)
+    return database is not None and visible(Resource.table(catalog, database, name))
+
+
+_MORE_OF_TABLE = frozenset({"catalog", "type"})
+"""What SHOW TABLE EXTENDED AS JSON tells besides."""
+
+
+def _tables_json(rule: AnswerRule, row: _Row, visible: Visible) -> _Row:
+    """Filter SHOW TABLES AS JSON, which has one cell."""
+    try:
+        told = json.loads(_text(row, 0))
+    except ValueError as fault:
+        raise UnknownShape(f"cannot parse a JSON listing: {fault}") from None
+    listed = told.get("tables") if isinstance(told, dict) else None
+    if not isinstance(listed, list) or len(told) != 1:
+        raise UnknownShape("a JSON listing of an unexpected form")
+    shown = [one for one in listed if _sees_json_table(rule, one, visible)]
+    if len(shown) == len(listed):
+        return row
+    return [json.dumps({"tables": shown}, separators=(",", ":"), ensure_ascii=False)]
+
+
+def _sees_json_table(rule: AnswerRule, table: object, visible: Visible) -> bool:
+    match table:
+        case {"name": str(name), "namespace": list(namespace), "isTemporary": bool(temporary), **others}:
+            if others.keys() <= _MORE_OF_TABLE and all(isinstance(level, str) for level in namespace):
+                return _sees_relation(rule, namespace, name, temporary=temporary, visible=visible)
+    raise UnknownShape("a table in a JSON listing is of an unexpected form")
 
 
 def _tables_extended(
@@ -328,13 +369,15 @@ def _connect_tables(rule: AnswerRule, rows: Sequence[_Row], visible: Visible) ->
 def _connect_functions(rule: AnswerRule, rows: Sequence[_Row], visible: Visible) -> list[_Row]:
     """Filter Function (name, catalog, namespace, description, className, isTemporary).
 
-    What is built in counts as temporary. The description of a persistent SQL function holds its text.
+    What is built in counts as temporary. The description of a SQL function holds its text, and that of a
+    temporary one can have row filters and masks in it.
     """
     shown: list[_Row] = []
     for row in _wide(rows, 6):
         name, namespace = _name(row, 0), _namespace(row, 2)
         if _flag(row[5]):
-            shown.append(row)
+            # RULE (temporary-function-text)
+            shown.append(_blank(row, 3) if SQL_FUNCTION in _text(row, 3) else row)
         elif (database := one_name([unquote(level) for level in namespace])) is not None:
             catalog = _catalog(rule, row, 1)
             if visible(Resource.udf(catalog, database, unquote(name))):

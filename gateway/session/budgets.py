@@ -32,8 +32,8 @@ from gateway.model.policy import PolicySet
 from gateway.model.principal import Principal, identity_of
 from gateway.model.sparks import DEFAULT_BACKEND
 from gateway.model.statement import Client, ScanRecord
+from gateway.session.limit_ports import LimitSource, SharedUse, UseKey
 from gateway.session.metrics import Metrics
-from gateway.session.ports import LimitSource, SharedUse, UseKey
 from gateway.session.shares import LOOK_S, ShareKey, Shares
 from gateway.session.slots import RunningBound, RunningCounts
 

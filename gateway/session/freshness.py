@@ -4,7 +4,7 @@ before a statement is judged and run in it."""
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Generic, Protocol, TypeVar
 
@@ -179,6 +179,10 @@ class Freshness(Generic[S]):
             # RULE (variables-judged-again)
             if not await self._is_current(session, variable, version, client):
                 await self._end_variable(session, name, client)
+        for name, function in list(session.functions.items()):
+            # RULE (functions-judged-again)
+            if not await self._is_current(session, function, version, client):
+                await self._end_function(session, name, client)
         session.views_version = self._verdicts.catalog_version
         judged: set[str] = set()
         while due := [
@@ -195,6 +199,29 @@ class Freshness(Generic[S]):
         await self._run_own(session, drop, client)
         session.variables.pop(name, None)
         _log.info("session_variable_ended")
+
+    async def _end_function(self, session: S, name: str, client: Client) -> None:
+        """Take away a temporary function whose body would read other rows now, and the views that call it:
+        another function would have the name in them."""
+        why = f"ended because the function `{name}`, which it calls, ended"
+        for view in session.list_views_mentioning(name):
+            chain = [view, *session.readers_of(view.name)]
+            whys = {one.name: f"the temporary view `{one.name}` {why}" for one in chain}
+            await self._end_views(session, whys, client)
+        drop = f"DROP TEMPORARY FUNCTION IF EXISTS {quote(name)}"
+        await self._run_own(session, self._endpoint.build_own_statement(session, drop), client)
+        session.functions.pop(name, None)
+        _log.info("temporary_function_ended")
+
+    async def _end_views(self, session: S, whys: Mapping[str, str], client: Client) -> None:
+        """Drop views, each before those that it reads, which come before it."""
+        for ended, why in reversed(list(whys.items())):
+            # The view leaves the context whatever comes of its drop: from then on its name is pinned to the
+            # catalog and cannot reach the old view.
+            drop = self._endpoint.build_own_statement(session, f"DROP VIEW IF EXISTS {quote(ended)}")
+            with contextlib.suppress(StatementRefused, StatementFailed):
+                await self._endpoint.run_inside(session, drop, client)
+            session.end_view(ended, why)
 
     async def _renew(self, session: S, view: TempView, version: int, client: Client) -> None:
         generation = self._changed.generation
@@ -224,13 +251,8 @@ class Freshness(Generic[S]):
         chain = [view, *session.readers_of(view.name)]
         # Of the others, and of streams, the views end: nobody asked for another stream.
         again = [ended for ended in chain if session.can_be_made_again(ended)]
-        for ended in reversed(chain):
-            # The view leaves the context whatever comes of its drop: from then on its name is pinned to the
-            # catalog and cannot reach the old view.
-            drop = self._endpoint.build_own_statement(session, f"DROP VIEW IF EXISTS {quote(ended.name)}")
-            with contextlib.suppress(StatementRefused, StatementFailed):
-                await self._endpoint.run_inside(session, drop, client)
-            session.end_view(ended.name, explain_ended_view(ended.name, view.name, verdict))
+        whys = {one.name: explain_ended_view(one.name, view.name, verdict) for one in chain}
+        await self._end_views(session, whys, client)
         for ended in again:
             with contextlib.suppress(StatementRefused, StatementFailed):
                 await self._endpoint.run_inside(session, statement_of(session, ended), client)

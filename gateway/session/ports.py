@@ -11,7 +11,6 @@ from collections.abc import (
     AsyncIterator,
     Awaitable,
     Callable,
-    Iterable,
     Iterator,
     Mapping,
     Sequence,
@@ -19,7 +18,7 @@ from collections.abc import (
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 from gateway.model.audit import AuditEvent
 from gateway.model.catalog import CatalogSnapshot, TableName
@@ -27,13 +26,11 @@ from gateway.model.changed_names import NOBODY, ChangedNames
 from gateway.model.context import NO_CONTEXT, AccessContext
 from gateway.model.decision import Decision
 from gateway.model.files import NotPromoted
-from gateway.model.limits import AppliedLimit, Limit
 from gateway.model.policy import PolicySet
 from gateway.model.principal import Principal
 from gateway.model.resource import AccessRequest, Resource
 from gateway.model.snapshot import Snapshot
 from gateway.model.spark_logins import SparkLogin
-from gateway.model.sparks import DEFAULT_BACKEND
 from gateway.model.statement import Cleared, Client, DatasetAction, NeedsCatalog, Statement, Verdict
 
 
@@ -93,48 +90,6 @@ class OperationState:
     @property
     def terminal(self) -> bool:
         return self.state in (2, 3, 4, 5, 8)
-
-
-class LimitSource(Protocol):
-    """Says which limits of a set of policies speak of whom."""
-
-    def find(
-        self, principal: Principal, real: str = "", backend: str = DEFAULT_BACKEND
-    ) -> Sequence[AppliedLimit]:
-        """Return the limits of a user at a Spark; `real` is the identity of who acts as the user."""
-        ...
-
-    def speaks_of(self, limit: Limit, tables: Iterable[TableName]) -> bool:
-        """Whether one speaks of a statement that reads or changes these tables."""
-        ...
-
-
-class UseKey(NamedTuple):
-    """What is counted of a budget in one hour or day."""
-
-    limit: str
-    subject: str
-    measure: str
-    start: int
-    """Of the hour or day, as Unix time."""
-
-
-class OthersUse(Protocol):
-    """What other gateways, and earlier runs of this one, have counted, and PostgreSQL's time."""
-
-    @property
-    def others(self) -> Mapping[UseKey, float]: ...
-    @property
-    def now_s(self) -> float: ...
-
-
-class SharedUse(Protocol):
-    """What all gateways of a database count together."""
-
-    async def exchange(self, mine: Mapping[UseKey, float]) -> OthersUse | None:
-        """Tell what this run has counted so far, and return what others have; None while PostgreSQL is
-        away."""
-        ...
 
 
 class BackendOperation(Protocol):

@@ -11,7 +11,7 @@ from typing import Literal, NamedTuple
 from gateway.model.bounded import BoundedDict
 from gateway.model.catalog import Table, TableKind, TableName, is_cached_by_sessions
 from gateway.model.changed_names import NOBODY, ChangedNames
-from gateway.model.handles import PERSISTED, HandleKind, SparkHandle, functions_called
+from gateway.model.handles import PERSISTED, HandleKind, SparkHandle, functions_called, mark_reading_function
 from gateway.model.meaning_settings import may_change_meaning
 from gateway.model.principal import Principal
 from gateway.model.statement import (
@@ -44,7 +44,9 @@ VIEW_ORIGINS = 64
 
 _numbers = itertools.count(NOBODY + 1)
 
-_CLONED: frozenset[HandleKind] = frozenset({"function", "table_function", "data_source", "persisted"})
+_CLONED: frozenset[HandleKind] = frozenset(
+    {"function", "table_function", "reading_function", "data_source", "persisted"}
+)
 """Code by its name, and what Spark's cache has: a clone of a session has them too."""
 
 
@@ -145,6 +147,8 @@ class NameResolution:
         """Cached relations that ended because the policies changed; the latest last."""
         self.variables: dict[str, CachedRelation] = {}
         """Session variables (lower case) whose values came of what was judged, and of what."""
+        self.functions: dict[str, CachedRelation] = {}
+        """The same of temporary functions (lower case) whose bodies read tables."""
         self.marked = False
         """Whether Spark's session says by a setting that it has variables."""
         self.lock = asyncio.Lock()
@@ -231,7 +235,7 @@ class NameResolution:
     def _sources_of(self, cleared: Cleared) -> frozenset[TableName]:
         views = (view.sources for view in self._views_read(cleared))
         relations = (one.sources for handle, one in self.relations.items() if handle in cleared.handles)
-        values = (one.sources for one in self._variables_read(cleared))
+        values = (one.sources for one in self._find_read_values(cleared))
         return cleared.names.union(*views, *relations, *values)  # RULE (view-made-of-files)
 
     def names_in_force(self) -> SavedNames:
@@ -246,13 +250,13 @@ class NameResolution:
     def prepare_to_forward(self, cleared: Cleared) -> None:
         """Take out what a statement that is about to reach Spark may drop, and note what it may make."""
         for effect in cleared.effects:
-            if isinstance(effect, CreateTempView):
+            if isinstance(effect, CreateTempView) or (isinstance(effect, RegisterCode) and effect.reads):
                 self.note_lazy_reads(cleared)
             if isinstance(effect, DropTempView):
                 self._remove_view(effect.name)
                 self.ended_views.pop(effect.name.lower(), None)
             if isinstance(effect, DropFunction):  # RULE (dropped-function-unknown)
-                gone = functions_called(effect.name)
+                gone = functions_called(effect.name) | {mark_reading_function(effect.name)}
                 self.context = replace(self.context, handles=self.context.handles - gone)
             self.context = before_forwarding(self.context, effect)
 
@@ -272,7 +276,7 @@ class NameResolution:
                 case CreateTempView():
                     self._add_view(effect, cleared, policies_version, statement_id)
                 case RegisterCode():
-                    self.add_handle(effect.handle)
+                    self._note_function(effect, cleared, policies_version, statement_id)
                 case PersistFrame():
                     self.add_handle(PERSISTED)
                 case DeclareVariables() | SetVariables():
@@ -286,7 +290,9 @@ class NameResolution:
                     self.note_setting_changed(effect.key, own=own)
                 case MakeFunction():
                     self.known_tables.pop(effect.function.fold(), None)
-                case DropTempView() | CatalogChanged() | ResetSettings() | DropFunction():
+                case DropFunction():
+                    self.functions.pop(effect.name, None)
+                case DropTempView() | CatalogChanged() | ResetSettings():
                     pass
 
     def _note_values(
@@ -299,15 +305,35 @@ class NameResolution:
             self.variables.pop(name, None)
             if not read and basis == ():
                 continue
-            whole = basis if basis is None or not read else (*basis, build_judged(cleared))
-            if whole is not None and len(whole) > VIEW_ORIGINS:
-                whole = None
-            self.variables[name] = CachedRelation(
-                basis=whole,
-                policies_version=policies_version,
-                statement_id=statement_id,
-                sources=self._sources_of(cleared),
-            )
+            self.variables[name] = self._cache(cleared, policies_version, statement_id, of_itself=read)
+
+    def _note_function(
+        self, made: RegisterCode, cleared: Cleared, policies_version: int, statement_id: str
+    ) -> None:
+        name = made.handle.id
+        self.add_handle(made.handle)
+        if made.reads:  # RULE (function-body-noted)
+            self.add_handle(mark_reading_function(name))
+            self.functions[name] = self._cache(cleared, policies_version, statement_id)
+        else:
+            self.drop_handle(mark_reading_function(name))
+            self.functions.pop(name, None)
+
+    def _cache(
+        self, cleared: Cleared, policies_version: int, statement_id: str, *, of_itself: bool = True
+    ) -> CachedRelation:
+        """Return what came of a statement, and of what it reads; `of_itself`: it would itself be judged
+        again."""
+        basis = self.basis_of(cleared)
+        whole = basis if basis is None or not of_itself else (*basis, build_judged(cleared))
+        if whole is not None and len(whole) > VIEW_ORIGINS:
+            whole = None
+        return CachedRelation(
+            basis=whole,
+            policies_version=policies_version,
+            statement_id=statement_id,
+            sources=self._sources_of(cleared),
+        )
 
     def note_setting_changed(self, key: str, *, own: bool) -> None:
         """Note that a setting has another value than Spark's own, or, with `own`, that it has that."""
@@ -430,6 +456,7 @@ class NameResolution:
         self.views_have_obligations = other.views_have_obligations
         self.views_guarded = other.views_guarded
         self.variables = dict(other.variables)
+        self.functions = dict(other.functions)
         self.known_tables = dict(other.known_tables)  # RULE (cloned-known-tables)
         self.began = other.began
         self.own_settings = other.own_settings
@@ -468,22 +495,22 @@ class NameResolution:
         for handle, relation in self.relations.items():
             if handle in cleared.handles:
                 yield relation.basis
-        for variable in self._variables_read(cleared):
-            yield variable.basis
+        for kept in self._find_read_values(cleared):
+            yield kept.basis
         for view in self._views_read(cleared):
             yield (view.made,)
             yield view.basis
 
-    def _variables_read(self, cleared: Cleared) -> Iterator[CachedRelation]:
-        """Yield what the variables came of that a statement may read: by its words, or all where more than
-        its words counts."""
-        if not self.variables:
+    def _find_read_values(self, cleared: Cleared) -> Iterator[CachedRelation]:
+        """Yield what the variables and temporary functions came of that a statement may read: by its words,
+        or all where more than its words counts."""
+        if not (self.variables or self.functions):
             return
         every = cleared.statement.plan is not None or bool(cleared.temp_views_read)
         words = words_of(f"{text_of(cleared)} {cleared.forwarded}")
-        for name, variable in self.variables.items():
+        for name, kept in (*self.variables.items(), *self.functions.items()):
             if every or name in words:  # RULE (values-of-variables)
-                yield variable
+                yield kept
 
     def _views_read(self, cleared: Cleared) -> Iterator[TempView]:
         """Return the temporary views that a statement reads, through others too."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final
 
 from gateway.model.catalog import TableName, ViewBody, quote
@@ -16,6 +17,7 @@ from gateway.model.reading import ExpressionNode, Reading, Span, Splice
 from gateway.policy.masks import QUALIFIER
 from gateway.sql.guard import BARRIER
 from gateway.sql.required import Unsupported
+from gateway.sql.spark_errors import build_arguments_refusal
 
 _PLACE: Final = "sluice argument"
 """Begins what arguments are called in what is written, which no text of a user's has in it."""
@@ -24,6 +26,7 @@ _ROWS: Final = "its rows"
 _GAP: Final = re.compile(r"\s+|--[^\n]*(?:\n|\Z)|/\*(?:[^*]|\*(?!/))*\*/|[(),]|=>|\w+|`[^`]*`")
 _PADDED: Final = re.compile(r"\b(?:var)?char\s*\(", re.IGNORECASE)
 _NO_VALUES: Final = ("UnresolvedStar", "FunctionTableSubqueryArgumentExpression")
+_NAMED: Final = "NamedArgumentExpression"
 _SUBQUERIES: Final = ("Subquery", "Exists", "ListQuery")
 _CALLS: Final = ("UnresolvedFunction", "UnresolvedTableValuedFunction")
 
@@ -129,6 +132,8 @@ def _note(node: ExpressionNode, walk: _CallWalk, item: ExpressionNode | None) ->
         walk.calls[node.span.start] = node, item
     if node.node == "SubqueryAlias" and node.plans:
         inner = node.plans[0]
+        if inner.node == "UnresolvedTVFAliases" and inner.plans:  # `f(1) AS t(a, b)`
+            inner = inner.plans[0]
         if inner.node == "UnresolvedTableValuedFunction" and inner.span is not None:
             walk.aliased.add(inner.span.start)
     for child in node.children:
@@ -157,10 +162,12 @@ def _arguments(
     node: ExpressionNode, function: GuardedFunction
 ) -> tuple[tuple[str, ExpressionNode, Span], ...] | Unsupported:
     parameters = [name.lower() for name, _ in function.view.parameters]
+    if node.value is None and (wrong := _explain_arguments(node, function)) is not None:
+        return wrong
     found: list[tuple[str, ExpressionNode, Span]] = []
     for at, child in enumerate(node.children):
         argument, name = child, parameters[at] if at < len(parameters) else ""
-        if child.node == "NamedArgumentExpression":
+        if child.node == _NAMED:
             argument, name = child.children[0], child.parts[0].lower() if child.parts else ""
         span = find_extent(argument)
         if span is None or argument.node in _NO_VALUES:
@@ -173,6 +180,31 @@ def _arguments(
         if name not in given and not default:
             return refuse_call(function, "without all of its arguments")
     return tuple(found)
+
+
+def _explain_arguments(node: ExpressionNode, function: GuardedFunction) -> Unsupported | None:
+    """Say what Spark says of arguments that do not fit the parameters."""
+    parameters = [name.lower() for name, _ in function.view.parameters]
+    required = [not default for default in function.view.defaults]
+    given = [one.parts[0].lower() if one.node == _NAMED and one.parts else "" for one in node.children]
+    named = [name for name in given if name]
+    refuse = partial(build_arguments_refusal, function.name.parts, parameters)
+    positional = len(given) - len(named)
+    if not named:
+        fits = sum(required[positional:]) == 0 and positional <= len(parameters)
+        return None if fits else refuse("WRONG_NUM_ARGS.WITHOUT_SUGGESTION", actual=positional)
+    if "" in given[given.index(named[0]) :]:
+        return refuse("UNEXPECTED_POSITIONAL_ARGUMENT", named[0])
+    for at, name in enumerate(named):
+        if name in named[:at]:
+            return refuse("DUPLICATE_ROUTINE_PARAMETER_ASSIGNMENT.DOUBLE_NAMED_ARGUMENT_REFERENCE", name)
+        if name in parameters[:positional]:
+            return refuse("DUPLICATE_ROUTINE_PARAMETER_ASSIGNMENT.BOTH_POSITIONAL_AND_NAMED", name)
+        if name not in parameters:
+            return refuse("UNRECOGNIZED_PARAMETER_NAME", name)
+    rest = zip(parameters[positional:], required[positional:], strict=True)
+    missing = next((name for name, needed in rest if needed and name not in named), None)
+    return None if missing is None else refuse("REQUIRED_PARAMETER_NOT_FOUND", missing)
 
 
 def find_extent(node: ExpressionNode) -> Span | None:

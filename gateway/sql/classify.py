@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
+from gateway.model.catalog import TableName
 from gateway.model.files import SESSION_CATALOG
 from gateway.model.handles import HandleKind, SparkHandle
 from gateway.model.procedures import NO_PROCEDURES, Procedures
@@ -156,6 +157,7 @@ COMMANDS: Mapping[str, _Handler] = {
     "DropFunction": functions.drop,
     "DropFunctionCommand": functions.drop_temporary,
     "ShowTables": session.show_tables,
+    "ShowTablesJsonCommand": session.show_tables_json,
     "ShowViews": session.show_views,
     "ShowTablesExtended": session.show_tables_extended,
     # Before 4.0.
@@ -227,7 +229,6 @@ REFUSED_COMMANDS: Mapping[str, str] = {
     "DescribeProcedureCommand": _PROCEDURE,
     "ShowProceduresCommand": _PROCEDURE,
     "SetPathCommand": "SET PATH would change what names mean",
-    "ShowTablesJsonCommand": "a JSON listing cannot be filtered; leave out AS JSON",
     # What it is on 4.0.
     "ExecuteImmediateQuery": _IMMEDIATE,
     "UnresolvedExecuteImmediate": _IMMEDIATE,
@@ -352,7 +353,7 @@ def _schema_refusal(name: str, function: FunctionRef) -> Unsupported | None:
     """Refuse a schema that cannot be read, or that holds what Spark would evaluate."""
     position = schema_argument(name)
     try:
-        check_options_argument(name, len(function.arguments))
+        check_options_argument(name, function.arguments)
     except CannotClassify as problem:
         return problem.refusal
     if position is None or len(function.arguments) <= position:
@@ -361,7 +362,7 @@ def _schema_refusal(name: str, function: FunctionRef) -> Unsupported | None:
     if argument.parameter:
         return None  # refused without arguments, and with them read where they are
     try:
-        check_schema_argument(name, argument.literal, argument.call)
+        check_schema_argument(name, argument.literal, argument.call, argument.other)
     except CannotClassify as problem:
         return problem.refusal
     return None
@@ -387,3 +388,10 @@ def is_registered(function: FunctionRef, names: Names) -> bool:
     # RULE (table-functions-apart)
     kind: HandleKind = "table_function" if function.table_valued else "function"
     return SparkHandle(kind, function.parts[0].lower()) in names.context.handles
+
+
+def list_short_functions(reading: Reading, names: Names) -> tuple[tuple[FunctionRef, TableName], ...]:
+    """Return the functions of databases that are called without their whole names, and which are meant."""
+    called = (one for one in reading.functions if not (is_builtin(one) or is_registered(one, names)))
+    found = ((one, find_short_function(one, names)) for one in called if not delta.is_changes(one))
+    return tuple((one, name) for one, name in found if name is not None)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from gateway.model.catalog import GLOBAL_TEMP, TableName
@@ -211,13 +211,20 @@ def analyze_column(scope: CommandScope) -> Required:
 
 
 def set_view_properties(scope: CommandScope) -> Required:
-    storage.check_properties(storage.keys(scope.field("properties"), "view properties"))
-    return _alter_view(scope, scope.target("child"))
+    pin = scope.target("child")
+    _check_own_properties(storage.keys(scope.field("properties"), "view properties"), pin.table.catalog)
+    return _alter_view(scope, pin)
 
 
 def unset_view_properties(scope: CommandScope) -> Required:
-    storage.check_properties(_property_keys(scope, "propertyKeys"))
-    return _alter_view(scope, scope.target("child"))
+    pin = scope.target("child")
+    _check_own_properties(_property_keys(scope, "propertyKeys"), pin.table.catalog)
+    return _alter_view(scope, pin)
+
+
+def _check_own_properties(keys: Iterable[str], catalog: str) -> None:
+    """Refuse properties that Spark, or another catalog, may read of a view or a database."""
+    storage.check_properties(keys, storage.OF_SPARK if catalog.lower() == SESSION_CATALOG else None)
 
 
 def create_table_like(scope: CommandScope) -> Required:
@@ -289,7 +296,7 @@ def create_temp_view(scope: CommandScope) -> Required:
     parts = scope.parts("name")
     if len(parts) != 1:
         raise CannotClassify("the name of a temporary view must have one part")
-    storage.check_properties(storage.keys(scope.field("properties"), "view properties"))
+    _check_own_properties(storage.keys(scope.field("properties"), "view properties"), SESSION_CATALOG)
     match str(scope.field("viewType")).rstrip("$"):
         case "LocalTempView":
             return Required(effects=(CreateTempView(parts[0]),))
@@ -320,8 +327,8 @@ def _create_global_view(scope: CommandScope, view: str) -> Required:
 
 def create_view(scope: CommandScope) -> Required:
     """CREATE VIEW: persistent, so it serves everybody, by the access of who creates it."""
-    storage.check_properties(storage.keys(scope.field("properties"), "view properties"))
     pin = scope.target("child")
+    _check_own_properties(storage.keys(scope.field("properties"), "view properties"), pin.table.catalog)
     _rests_on_tables(scope, pin.table)
     required = [Privilege(table_resource(pin.table), "create")]
     if scope.flag("replace"):  # RULE (replace-view-drops)
@@ -385,7 +392,7 @@ def create_database(scope: CommandScope) -> Required:
             Privilege(Resource.url(str(location)), "read"),
             Privilege(Resource.url(str(location)), "write"),
         ]
-    storage.check_properties(key for key in properties if key.lower() not in ("location", "comment"))
+    _check_own_properties((k for k in properties if k.lower() not in ("location", "comment")), catalog)
     effects = (build_create_database_effect(catalog, database),)
     return Required(privileges=tuple(required), namespaces=scope.pin_database("name"), effects=effects)
 
@@ -425,12 +432,12 @@ def alter_database(scope: CommandScope) -> Required:
     if scope.command.node == "CommentOnNamespace":
         return _alter_database(scope, "child")
     keys = storage.keys(scope.field("properties"), "database properties")
-    storage.check_properties(key for key in keys if key.lower() != "comment")
+    _check_own_properties((k for k in keys if k.lower() != "comment"), scope.database("namespace")[0])
     return _alter_database(scope, "namespace")
 
 
 def unset_database_properties(scope: CommandScope) -> Required:
-    storage.check_properties(_property_keys(scope, "propKeys"))
+    _check_own_properties(_property_keys(scope, "propKeys"), scope.database("ident")[0])
     return _alter_database(scope, "ident")
 
 

@@ -11,7 +11,7 @@ from gateway.model.context import AccessContext
 from gateway.model.decision import ColumnMask, Decision, Obligation
 from gateway.model.files import SESSION_CATALOG
 from gateway.model.principal import Principal
-from gateway.model.reading import FunctionRef, Reading, Relation, RelationRole
+from gateway.model.reading import FunctionRef, Relation
 from gateway.model.resource import ANY_ACCESS, BY_NAME, AccessRequest, Resource
 from gateway.model.statement import AnswerRule
 from gateway.policy.engine import Engine, TableView
@@ -22,12 +22,12 @@ from gateway.sql.analyse import Silent, Usage
 from gateway.sql.classify import is_builtin, is_registered
 from gateway.sql.delta_commands import is_changes
 from gateway.sql.function_calls import code_privileges, find_short_function
-from gateway.sql.names import MetadataTable, Names, TempViewName, Ungovernable
+from gateway.sql.names import Names, Ungovernable
 from gateway.sql.required import ALL_TABLES, Privilege, Required, Unsupported
 from gateway.sql.scope import table_resource
 from gateway.sql.spark_errors import build_unknown_function_refusal
 from gateway.sql.unmatched import close_unmatched_view
-from gateway.sql.versions import list_renamed_columns, of_version, version_of
+from gateway.sql.versions import list_renamed_columns, of_version
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +63,8 @@ class Evaluation:
     """Fields of the context that some answer depended on."""
     unsure: set[TableName] = field(default_factory=set)
     """Tables that must be looked up first, because it matters who owns them."""
+    _viewed: dict[int, tuple[Table, AccessContext, TableView]] = field(default_factory=dict, init=False)
+    """By the identity of a table: itself, and what the principal may see of it in a context."""
 
     def build_denial(self) -> Denied | None:
         """Return all missing privileges at once, or None when nothing is missing."""
@@ -84,6 +86,14 @@ class Evaluation:
         return view
 
     def _find_view(self, table: Table, context: AccessContext) -> TableView:
+        known = self._viewed.get(id(table))  # each pass asks for it
+        if known is not None and known[0] is table and known[1] is context:
+            return known[2]
+        view = self._make_view(table, context)
+        self._viewed[id(table)] = table, context, view
+        return view
+
+    def _make_view(self, table: Table, context: AccessContext) -> TableView:
         resource = table_resource(table.name, table.owner)
         view = self.engine.table_view(self.principal, resource, table.columns, "select", context)
         if not table.renamed:
@@ -221,6 +231,10 @@ class Evaluation:
         }
         return any(view.hidden for _, view in seen) and not written <= visible
 
+    def hides_columns(self, names: Iterable[TableName]) -> bool:
+        """Whether some columns of the tables may not be selected."""
+        return any(view.hidden for name in names if (view := self.view(name)) is not None)
+
     def visible_where_some_are_hidden(self, names: Iterable[TableName]) -> dict[TableName, frozenset[str]]:
         """Return the columns, lower case, that may be selected, of those tables that have others too; of none
         where a star means what may be selected, as then any name does."""
@@ -292,8 +306,11 @@ class Evaluation:
                     )
             barred = hidden > 0 if name in read else 0 < hidden < len(table.columns)
             barred = barred or (name in past and not view.uniform())
+            # Renamed, a view keeps text and definer, and readers what policies say of what it reads.
+            moved = table.kind is TableKind.VIEW and any(name == old for old, _ in required.renamed)
+            beneath = name.fold() in obliged_views and not moved
             # RULE (raw-command-masks, raw-command-filters, raw-command-hidden-columns, raw-command-views)
-            if view.masks or view.row_filter is not None or barred or name.fold() in obliged_views:
+            if view.masks or view.row_filter is not None or barred or beneath:
                 return Denied(
                     f"a row filter, column mask or hidden column of table {name} applies to user "
                     f"{self.principal.user}, so this kind of statement is not allowed on it"
@@ -510,51 +527,6 @@ class Evaluation:
             return resource
         self.unsure.add(name.fold())  # RULE (unknown-owner)
         return None
-
-
-def scans_of(reading: Reading, names: Names, text: str) -> tuple[ScannedRelation, ...] | Unsupported:
-    """Return the catalog tables that are read, and which version; temporary views of the session were judged
-    when created."""
-    scans: list[ScannedRelation] = []
-    for relation in reading.relations:
-        if relation.role is not RelationRole.SCAN:
-            continue
-        written = ".".join(relation.parts)
-        if relation.span is None or relation.whole is None:
-            return Unsupported(f"`{written}` is not a literal name in the statement")
-        if relation.options:  # RULE (relation-options)
-            return Unsupported(f"options on `{written}` could redirect to other data and are not supported")
-        if names.metadata_table(relation.parts) is not None or names.files(relation.parts) is not None:
-            continue
-        match names.table(relation.parts):
-            case Ungovernable() as resolved:
-                return resolved.refusal(written)
-            case TempViewName():
-                continue
-            case TableName() as name:
-                version = version_of(relation.suffix.of(text), names) if relation.suffix else ""
-                scans.append((relation, replace(name, version=version)))
-    return tuple(scans)
-
-
-def metadata_of(reading: Reading, names: Names) -> tuple[tuple[Relation, MetadataTable], ...]:
-    """Return the metadata tables that are read."""
-    found = []
-    for relation in reading.relations:
-        meant = names.metadata_table(relation.parts) if relation.role is RelationRole.SCAN else None
-        if meant is not None:
-            found.append((relation, meant))
-    return tuple(found)
-
-
-def metadata_privileges(tables: Iterable[MetadataTable]) -> Required:
-    """Return what reading metadata wants: it has values of all rows and columns in it."""
-    names = tuple(dict.fromkeys(one.table for one in tables))
-    return Required(
-        privileges=tuple(Privilege(table_resource(name), "metadata") for name in names),
-        read=names,
-        past=names,
-    )
 
 
 def function_privileges(

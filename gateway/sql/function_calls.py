@@ -31,6 +31,25 @@ def find_short_function(function: FunctionRef, names: Names) -> TableName | None
     return replace(name, version=FUNCTION)
 
 
+def list_functions_of_databases(
+    functions: Iterable[FunctionRef], names: Names
+) -> tuple[tuple[FunctionRef, TableName], ...]:
+    """Return the functions of Spark's own catalog that are called by any name, and which are meant.
+
+    A name that a function of the session has is not looked at: the caller refuses those.
+    """
+    found = []
+    for function in functions:
+        name = find_short_function(function, names)
+        if name is None and len(function.parts) == WHOLE_NAME and not function.builtin:
+            whole = names.new_table(function.parts)
+            if isinstance(whole, TableName) and whole.catalog.lower() == SESSION_CATALOG:
+                name = replace(whole, version=FUNCTION)
+        if name is not None:
+            found.append((function, name))
+    return tuple(found)
+
+
 def execute_on(name: TableName) -> Privilege:
     return Privilege(Resource.udf(name.catalog, name.database, name.table), "execute")
 
@@ -44,12 +63,17 @@ def code_privileges(function: FunctionRef) -> tuple[Privilege, ...]:
 
 
 def pin_functions(
-    reading: Reading, short: Iterable[tuple[FunctionRef, TableName]]
+    reading: Reading, short: Iterable[tuple[FunctionRef, TableName]], *, in_body: bool = False
 ) -> tuple[Splice, ...] | FunctionRef:
-    """Return what writes the whole names over calls; a function with a call that is not written literally."""
+    """Return what writes the whole names over calls; a function with a call that is not written literally.
+
+    `in_body`: without the catalog, as Spark takes them in the body of a function.
+    """
     found = []
     for function, name in short:
-        parts = name.parts
+        parts = name.parts[1:] if in_body else name.parts
+        if parts == function.parts:
+            continue
         for call in reading.calls:
             if (call.parts, call.table_valued) != (function.parts, function.table_valued):
                 continue

@@ -11,13 +11,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from gateway.model.catalog import FUNCTION, quote
+from gateway.model.catalog import FUNCTION, TableName, quote
 from gateway.model.files import SESSION_CATALOG
-from gateway.model.handles import HandleKind, SparkHandle, functions_called
-from gateway.model.reading import Reading, RelationRole, Span
+from gateway.model.handles import HandleKind, SparkHandle, functions_called, mark_reading_function
+from gateway.model.reading import FunctionRef, Reading, RelationRole, Span
 from gateway.model.resource import Resource
 from gateway.model.statement import CatalogChanged, DropFunction, MakeFunction, RegisterCode
-from gateway.sql.functions import BUILTIN_NAMES
+from gateway.sql.functions import BUILTIN_NAMES, CODE_FUNCTIONS, builtin_name
 from gateway.sql.names import Ungovernable
 from gateway.sql.required import FunctionBody, NamespacePin, Privilege, Required, Unsupported
 from gateway.sql.scope import CannotClassify, CommandScope, name_parts
@@ -79,6 +79,9 @@ def describe(scope: CommandScope) -> Required:
     parts = name_parts(child, scope.command.node)
     name = parts[0].lower()
     registered = functions_called(name) & scope.names.context.handles
+    if len(parts) == 1 and mark_reading_function(name) in scope.names.context.handles:
+        # RULE (reading-function-described)
+        raise CannotClassify(f"the description of `{name}` would show row filters and masks")
     if len(parts) == 1 and (registered or name in BUILTIN_NAMES or not _PLAIN.fullmatch(name)):
         return Required()
     table = scope.names.new_table(parts)
@@ -158,8 +161,11 @@ def _bodies(scope: CommandScope) -> tuple[FunctionBody, ...]:
     return tuple(found)
 
 
-def body_refusal(body: FunctionBody, reading: Reading) -> Unsupported | None:
-    """Say why a text of a function may not be kept, of what its classification leaves open."""
+def body_refusal(
+    body: FunctionBody, reading: Reading, called: Iterable[tuple[FunctionRef, TableName]]
+) -> Unsupported | None:
+    """Say why a text of a function may not be kept, of what its classification leaves open. `called`: the
+    functions of databases in it."""
     parameters = body.kind in ("parameters", "returned")
     # RULE (function-defaults-read)
     if parameters and any(one.role is not RelationRole.TARGET for one in reading.relations):
@@ -171,12 +177,18 @@ def body_refusal(body: FunctionBody, reading: Reading) -> Unsupported | None:
         return Unsupported("the body of a SQL function may not ask who the user is: give it as an argument")
     if reading.parameters:
         return Unsupported("the body of a SQL function may have no parameter markers")
+    others = {function for function, _ in called}
     for function in reading.functions:
-        if len(function.parts) > 1 or not function.builtin:  # RULE (function-body-functions)
-            return Unsupported(
-                f"the body of a SQL function may call Spark's own functions by their names alone, and "
-                f"`{'.'.join(function.parts)}` is not one"
-            )
+        own = function.builtin and len(function.parts) == 1
+        runs_code = builtin_name(function.parts) in CODE_FUNCTIONS
+        if (own and not runs_code) or (function in others and not parameters):
+            continue
+        # RULE (function-body-functions)
+        return Unsupported(
+            f"the body of a SQL function may call Spark's own functions by their names alone and functions "
+            f"of databases of {SESSION_CATALOG}, and `{'.'.join(function.parts)}` is neither"
+            + (" in what a parameter is by default" if parameters else "")
+        )
     return None
 
 
@@ -191,6 +203,12 @@ class WholeBody:
     @property
     def text(self) -> str:
         return f"{self.before}{self.body}{self.after}"
+
+    def cut(self, text: str) -> str | None:
+        """Return the body of what the query has become; None where it is not told from what is around it."""
+        if not (text.startswith(self.before) and text.endswith(self.after)):
+            return None
+        return text[len(self.before) : len(text) - len(self.after)]
 
 
 def write_whole_body(

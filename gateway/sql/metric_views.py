@@ -97,6 +97,21 @@ def read_metrics(text: str) -> WrittenMetrics:
     return WrittenMetrics(_read_mapping(root, "the definition"))
 
 
+def find_source(text: str) -> tuple[int, int] | None:
+    """Return where the source of a definition stands in it; None where it is not written as it is."""
+    try:
+        root = yaml.compose(text, Loader=yaml.SafeLoader)
+        found = WrittenMetrics(_read_mapping(root, "the definition"))
+    except (yaml.YAMLError, RecursionError, UnreadMetrics):
+        return None
+    for key, value in root.value if isinstance(root, yaml.MappingNode) else ():
+        if isinstance(key, yaml.ScalarNode) and key.value == "source":
+            start, end = value.start_mark.index, value.end_mark.index
+            written = text[start:end].rstrip()
+            return (start, start + len(written)) if written == found.source else None
+    return None
+
+
 def query_of(metrics: MetricDefinition, measured: Sequence[tuple[str, str]] | None = None) -> str:
     """Write the query whose columns are the dimensions and those of `measured`; if not given, the measures.
 

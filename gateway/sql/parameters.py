@@ -38,8 +38,9 @@ IMMEDIATE = "UnresolvedExecuteImmediate"
 """The command that has the statement in a text run."""
 
 
-def parameter_refusal(reading: Reading) -> str | None:
-    """Return why the markers of a text with arguments may not stand where they do, or None."""
+def parameter_refusal(reading: Reading, *, stored: bool = True) -> str | None:
+    """Return why the markers of a text with arguments may not stand where they do, or None. Without `stored`
+    it is not the text with its markers that is judged and sent."""
     if not reading.parameters:
         held = reading.expressions & PARAMETERS
         return "a parameter marker was not found in the statement" if held else None
@@ -48,7 +49,7 @@ def parameter_refusal(reading: Reading) -> str | None:
     if not all(parameter.apart for parameter in reading.parameters):  # RULE (parameter-apart)
         return "a parameter marker is adjacent to other text; put spaces around it"
     commands = sorted({command.node for command in reading.commands} - WITH_QUERIES)
-    if commands:  # RULE (parameter-in-stored-text)
+    if commands and stored:  # RULE (parameter-in-stored-text)
         return "parameter markers are only allowed in queries; write the value into the statement"
     return None
 

@@ -140,11 +140,15 @@ def set_serde_properties(scope: CommandScope) -> Required:
     """ALTER TABLE … SET SERDEPROPERTIES: options of the table's files; a SerDe is code."""
     if scope.field("serdeClassName") is not None:  # RULE (alter-serde)
         raise CannotClassify("SerDes are code")
-    storage.check_options(storage.keys(scope.field("serdeProperties"), "SERDEPROPERTIES"))
+    keys = storage.list_unlisted_options(storage.keys(scope.field("serdeProperties"), "SERDEPROPERTIES"))
     pin = scope.target("child")
-    alter = Privilege(table_resource(pin.table), "alter")
-    changed = CatalogChanged((pin.table,))
-    required = Required(privileges=(alter,), pins=(pin,), raw=(pin.table,), effects=(changed,))
+    required = Required(
+        privileges=(Privilege(table_resource(pin.table), "alter"),),
+        pins=(pin,),
+        raw=(pin.table,),
+        options=tuple((pin.table, key) for key in keys),
+        effects=(CatalogChanged((pin.table,)),),
+    )
     return replace(required, read=(pin.table,)) if scope.field("partitionSpec") else required
 
 

@@ -120,6 +120,8 @@ class Required:
     """Texts that Spark will parse as an expression on columns of a table that `raw` has."""
     properties: tuple[tuple[TableName, str], ...] = ()
     """Properties on no list that a table gets or loses: its format says whether it reads them."""
+    options: tuple[tuple[TableName, str], ...] = ()
+    """Options on no list, of the files of a table: its format says whether it reads them."""
     bodies: tuple[FunctionBody, ...] = ()
     """Texts of a function that is made."""
     renamed: tuple[tuple[TableName, TableName], ...] = ()
@@ -196,6 +198,7 @@ def join(parts: Iterable[Required]) -> Required:
         written=tuple(written for part in all_parts for written in part.written),
         conditions=tuple(text for part in all_parts for text in part.conditions),
         properties=tuple(one for part in all_parts for one in part.properties),
+        options=tuple(one for part in all_parts for one in part.options),
         bodies=tuple(body for part in all_parts for body in part.bodies),
         renamed=tuple(names for part in all_parts for names in part.renamed),
         described=described[0] if described else None,

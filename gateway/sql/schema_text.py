@@ -9,9 +9,12 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
 from typing import Any
 
+from gateway.model.reading import Argument
 from gateway.sql.scope import CannotClassify, clip
+from gateway.sql.spark_errors import build_schema_refusal
 
 SCHEMA_FUNCTIONS = frozenset({"from_csv", "from_json", "from_xml", "try_variant_get", "variant_get"})
 """Functions with an argument that is a schema; the others that have one are refused."""
@@ -23,6 +26,15 @@ WITHOUT_OPTIONS = {"from_xml": 2, "schema_of_xml": 1}
 """Functions → how many arguments they have without options. One of these is the path of a file that Spark
 reads; entities and DTDs of a document it does not."""
 
+_XML_OPTIONS = frozenset(
+    """
+    arrayelementname attributeprefix charset columnnameofcorruptrecord dateformat declaration encoding
+    excludeattribute ignorenamespace ignoresurroundingspaces indent inferschema locale mode nullvalue
+    preferdate prefersdecimal primitivesasstring roottag rowtag samplingratio timeformat timestampformat
+    timestampntzformat timezone treatemptyvaluesasnulls validatename valuetag wildcardcolname
+    """.split()
+)
+"""How XML is read and written."""
 _USER_TYPES = re.compile(r"org\.apache\.spark\.ml(?:lib)?\.linalg\.(?:Vector|Matrix)UDT")
 _JSON_SIGNS = ('"udt"', "\\", "_DEFAULT", "GENERATION_EXPRESSION", "delta.")
 """Without one of these, a text has nothing in it that `check_schema` looks for."""
@@ -36,19 +48,25 @@ def schema_argument(name: str) -> int | None:
     return SCHEMA_ARGUMENTS.get(folded, 1) if folded in SCHEMA_FUNCTIONS else None
 
 
-def check_options_argument(name: str, arguments: int) -> None:
+def check_options_argument(name: str, arguments: Sequence[Argument]) -> None:
     """Refuse options of a function of which one would read a file."""
+    given = arguments[WITHOUT_OPTIONS.get(name.lower(), len(arguments)) :]
+    keys = None
+    if len(given) == 1 and str(given[0].call).lower() == "map":
+        keys = given[0].keys
     # RULE (xml-options)
-    if arguments > WITHOUT_OPTIONS.get(name.lower(), arguments):
+    if given and (keys is None or not {key.lower() for key in keys} <= _XML_OPTIONS):
         raise CannotClassify(
-            f"the function `{name}` is refused with options: `rowValidationXSDPath`, which is one, reads a "
-            "file of the caller's choice"
+            f"the function `{name}` is refused with such options: `rowValidationXSDPath`, which is one, "
+            "reads a file of the caller's choice; write the others as `map('rowTag', …)`"
         )
 
 
-def check_schema_argument(name: str, literal: str | None, call: str | None) -> None:
+def check_schema_argument(name: str, literal: str | None, call: str | None, other: str | None = None) -> None:
     """Refuse the schema that a function is given unless it can be read: `literal`, its text, or `call`, the
-    function that makes it."""
+    function that makes it. `other`: it is a literal, and no text."""
+    if other is not None:
+        raise CannotClassify(build_schema_refusal(other))
     if literal is not None:
         check_schema(literal)
     elif call is None or call.lower() not in SCHEMA_MAKERS:  # RULE (schema-computed)

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from gateway.model.catalog import GLOBAL_TEMP, levels
 from gateway.model.files import SESSION_CATALOG
+from gateway.model.handles import mark_reading_function
 from gateway.model.reading import RelationRole
 from gateway.model.reading_settings import (
     find_pinned_value,
@@ -152,10 +153,15 @@ def show_views(scope: CommandScope) -> Required:
     return _show_relations(scope, AnswerFilter.VIEWS)
 
 
-def _show_relations(scope: CommandScope, answer: AnswerFilter) -> Required:
-    written = scope.node("namespace").get("parts")
+def show_tables_json(scope: CommandScope) -> Required:
+    """SHOW TABLES and SHOW TABLE EXTENDED AS JSON: names, and of what type each is, in one cell."""
+    return _show_relations(scope, AnswerFilter.TABLES_JSON, field="child")
+
+
+def _show_relations(scope: CommandScope, answer: AnswerFilter, *, field: str = "namespace") -> Required:
+    written = scope.node(field).get("parts")
     if not isinstance(written, tuple) or [str(part).lower() for part in written] != [GLOBAL_TEMP]:
-        return _show_in_database(scope, answer)
+        return _show_in_database(scope, answer, field=field)
     # A name of the session's own catalog, whichever is current; each view is asked about by itself.
     return Required(answer=AnswerRule(filter=answer, catalog=SESSION_CATALOG, database=GLOBAL_TEMP))
 
@@ -171,8 +177,8 @@ def show_functions(scope: CommandScope) -> Required:
     return _show_in_database(scope, AnswerFilter.FUNCTIONS)
 
 
-def _show_in_database(scope: CommandScope, answer: AnswerFilter) -> Required:
-    catalog, database = scope.database("namespace")
+def _show_in_database(scope: CommandScope, answer: AnswerFilter, *, field: str = "namespace") -> Required:
+    catalog, database = scope.database(field)
     required = (
         ()
         if database.lower() == "default"
@@ -181,7 +187,7 @@ def _show_in_database(scope: CommandScope, answer: AnswerFilter) -> Required:
     )
     # What more is told of a table depends on the table: whoever filters the answer asks about each.
     rule = AnswerRule(filter=answer, catalog=catalog, database=database)
-    return Required(privileges=required, namespaces=scope.pin_database("namespace"), answer=rule)
+    return Required(privileges=required, namespaces=scope.pin_database(field), answer=rule)
 
 
 def show_databases(scope: CommandScope) -> Required:
@@ -347,5 +353,13 @@ def explain(scope: CommandScope) -> Required:
         # The text of a temporary view carries the masks of its sources.
         # RULE (explain-temp-view)
         raise CannotClassify("a plan over a temporary view would show the definition of the view")
+    if any(
+        mark_reading_function(one.parts[-1].lower()) in scope.names.context.handles
+        for one in scope.reading.functions
+    ):
+        # RULE (explain-reading-function)
+        raise CannotClassify(
+            "a plan with a temporary function would show the tables, filters and masks in it"
+        )
     plain = str(scope.field("mode")).rstrip("$").lower() in _PLAIN_MODES  # RULE (explain-statistics)
     return Required(explains=True, sketches=plain)  # RULE (explain-filters)

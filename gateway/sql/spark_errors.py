@@ -5,10 +5,10 @@ Spark is not asked about these: it would look names up that nobody has judged, o
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
-from gateway.model.catalog import TableName, quote_parts
-from gateway.model.reading import FunctionRef, Parameter, Reading
+from gateway.model.catalog import TableName, quote, quote_parts
+from gateway.model.reading import ExpressionNode, FunctionRef, Parameter, Reading
 from gateway.model.statement import SessionContext
 from gateway.sql.required import Unsupported
 
@@ -107,3 +107,125 @@ def build_temporary_reference_refusal(view: TableName, temporary: tuple[str, ...
         f"object {read} persistent, or make the persistent object {made} temporary. SQLSTATE: 42K0F",
         "42K0F",
     )
+
+
+def build_variable_refusal(parts: tuple[str, ...], context: SessionContext | None = None) -> Unsupported:
+    """Return the refusal of a name that no variable can have, in Spark's words. `context`: of a variable that
+    is used, and not declared."""
+    name = quote_parts(parts)
+    path = search_path(context) if context is not None else f"[{_SYSTEM[1]}]"
+    return Unsupported(
+        f"[UNRESOLVED_VARIABLE] Cannot resolve variable {name} on search path {path}. SQLSTATE: 42883",
+        "42883",
+        parameters=(("variableName", name), ("searchPath", path)),
+    )
+
+
+def build_no_name_refusal(expression: str, kind: str) -> Unsupported:
+    """Return the refusal of a literal in IDENTIFIER(…) that is no string, in Spark's words."""
+    why = f"The data type of the expression is {kind}."
+    return Unsupported(
+        f"[NOT_A_CONSTANT_STRING.WRONG_TYPE] The expression {expression} used for the routine or clause "
+        f"IDENTIFIER must be a constant STRING which is NOT NULL. {why} SQLSTATE: 42601",
+        "42601",
+        parameters=(("expr", expression), ("name", "IDENTIFIER"), ("dataType", kind)),
+    )
+
+
+def build_parameter_refusal(expression: ExpressionNode, text: str) -> Unsupported:
+    """Return the refusal of a query among the arguments of EXECUTE IMMEDIATE, in Spark's words."""
+    written = expression.span.of(text) if expression.span is not None else "a query"
+    return Unsupported(
+        "[UNSUPPORTED_EXPR_FOR_PARAMETER] A query parameter contains unsupported expression.\nParameters can "
+        f'either be variables or literals.\nInvalid expression: ["{written}"] SQLSTATE: 42K0E',
+        "42K0E",
+        parameters=(("invalidExprSql", f'"{written}"'),),
+    )
+
+
+def build_into_refusal(text: str) -> Unsupported:
+    """Return the refusal of EXECUTE IMMEDIATE … INTO with what is no query, in Spark's words."""
+    return Unsupported(
+        "[INVALID_STATEMENT_FOR_EXECUTE_INTO] The INTO clause of EXECUTE IMMEDIATE is only valid for queries "
+        f"but the given statement is not a query: {text.upper()}. SQLSTATE: 07501",
+        "07501",
+        parameters=(("sqlString", text.upper()),),
+    )
+
+
+def build_mixed_parameters_refusal() -> Unsupported:
+    """Return the refusal of a text with markers of both kinds, in Spark's words."""
+    return Unsupported(
+        "[INVALID_QUERY_MIXED_QUERY_PARAMETERS] Parameterized query must either use positional, or named "
+        "parameters, but not both. SQLSTATE: 42613",
+        "42613",
+    )
+
+
+def build_unnamed_parameters_refusal(values: Iterable[str]) -> Unsupported:
+    """Return the refusal of arguments without a name for markers that have one, in Spark's words."""
+    told = ", ".join(f'"{value}"' for value in values)
+    return Unsupported(
+        "[ALL_PARAMETERS_MUST_BE_NAMED] Using name parameterized queries requires all parameters to be "
+        f"named. Parameters missing names: {told}. SQLSTATE: 07001",
+        "07001",
+        parameters=(("exprs", told),),
+    )
+
+
+def build_schema_refusal(schema: str) -> Unsupported:
+    """Return the refusal of a literal that is no string where a schema is wanted, in Spark's words."""
+    return Unsupported(
+        f'[INVALID_SCHEMA.NON_STRING_LITERAL] The input schema "{schema}" is not a valid schema string. The '
+        "input expression must be string literal and not null. SQLSTATE: 42K07",
+        "42K07",
+        parameters=(("inputSchema", f'"{schema}"'),),
+    )
+
+
+def build_arguments_refusal(
+    function: Iterable[str], parameters: Sequence[str], condition: str, name: str = "", actual: int = 0
+) -> Unsupported:
+    """Return the refusal of a call whose arguments do not fit a function, in Spark's words. `name`: of the
+    parameter that is wrong."""
+    routine, quoted = quote_parts(tuple(function)), quote(name)
+    call, sqlstate = f"Call to routine {routine} is invalid because it includes multiple argument ", "4274K"
+    same = f"{call}assignments to the same parameter name {quoted}. "
+    match condition:
+        case "WRONG_NUM_ARGS.WITHOUT_SUGGESTION":
+            sqlstate = "42605"
+            why = (
+                f"The {routine} requires {len(parameters)} parameters but the actual number is {actual}. "
+                "Please, refer to 'https://spark.apache.org/docs/latest/sql-ref-functions.html' for a fix."
+            )
+        case "UNEXPECTED_POSITIONAL_ARGUMENT":
+            why = (
+                f"Cannot invoke routine {routine} because it contains positional argument(s) following the "
+                f"named argument assigned to {quoted}; please rearrange them so the positional arguments "
+                "come first and then retry the query again."
+            )
+        case "UNRECOGNIZED_PARAMETER_NAME":
+            why = (
+                f"Cannot invoke routine {routine} because the routine call included a named argument "
+                f"reference for the argument named {quoted}, but this routine does not include any signature "
+                "containing an argument with this name. Did you mean one of the following? "
+                f"[{' '.join(quote(one) for one in parameters)}]."
+            )
+        case "REQUIRED_PARAMETER_NOT_FOUND":
+            why = (
+                f"Cannot invoke routine {routine} because the parameter named {quoted} is required, but the "
+                "routine call did not supply a value. Please update the routine call to supply an argument "
+                f"value (either positionally at index {[*parameters].index(name)} or by name) and retry the "
+                "query again."
+            )
+        case "DUPLICATE_ROUTINE_PARAMETER_ASSIGNMENT.BOTH_POSITIONAL_AND_NAMED":
+            why = (
+                f"{same}A positional argument and named argument both referred to the same parameter. Please "
+                "remove the named argument referring to this parameter."
+            )
+        case _:
+            why = (
+                f"{same}More than one named argument referred to the same parameter. Please assign a value "
+                "only once."
+            )
+    return Unsupported(f"[{condition}] {why} SQLSTATE: {sqlstate}", sqlstate)

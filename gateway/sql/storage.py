@@ -135,7 +135,9 @@ NOTE_PREFIXES = ("meta.", "tag.", "user.")
 """Properties that no table format reads: people's notes."""
 
 
-_WITH_NOTES = SPARK_FORMATS | {DELTA.name}
+OF_SPARK = "view"
+"""In the place of a format: a view, or a database, of Spark's own catalog."""
+_WITH_NOTES = SPARK_FORMATS | {DELTA.name, OF_SPARK}
 _NOTE = re.compile(r"[A-Za-z_][\w-]*(?:\.[\w-]+)*", re.ASCII)
 _FAMILIES = frozenset(
     """
@@ -154,6 +156,21 @@ _WORDS = frozenset(
 """Properties of one word that they read."""
 
 
+_PLAIN_FORMATS = frozenset({"orc", "parquet"})
+"""Formats of files with few options, all of which are known."""
+_PLAIN_OPTION = re.compile(r"[a-z][a-z_]*", re.ASCII)
+_READ_OPTIONS = frozenset(
+    """
+    basepath compression datetimerebasemode globpathfilter ignorecorruptfiles ignoremissingfiles
+    int_rebase_mode latestfirst locale maxrecordsperfile mergeschema modifiedafter modifiedbefore
+    partitionoverwritemode partitioncolumns path pathglobfilter paths queryname recursivefilelookup
+    samplingratio schema timezone
+    """.split()
+)
+_MEANING = ("codec", "class", "dir", "file", "jar", "location", "mode", "path", "schema", "serde", "ur")
+"""What stands in names of options that say where or how something is read."""
+
+
 def check_provider(provider: FieldValue) -> None:
     if provider is not None and str(provider).lower() not in PROVIDERS:  # RULE (foreign-providers)
         raise CannotClassify(
@@ -161,11 +178,35 @@ def check_provider(provider: FieldValue) -> None:
         )
 
 
-def check_options(options: Iterable[str]) -> None:
-    for key in options:
-        # `…#column` is the option for one column.
-        if key.lower().partition("#")[0] not in OPTIONS:  # RULE (unknown-options)
-            raise CannotClassify(f"the option `{key}` is not supported")
+def check_options(options: Iterable[str], provider: FieldValue = None) -> None:
+    """Refuse options that a table of this format could read; without one, those that any could."""
+    for key in list_unlisted_options(options):
+        if not is_unread_option(key, provider):  # RULE (unknown-options)
+            raise CannotClassify(refuse_option(key))
+
+
+def list_unlisted_options(options: Iterable[str]) -> tuple[str, ...]:
+    """Return the options that are on no list, so that the table's format counts."""
+    # `…#column` is the option for one column.
+    return tuple(key for key in options if key.lower().partition("#")[0] not in OPTIONS)
+
+
+def is_unread_option(key: str, provider: FieldValue) -> bool:
+    """Whether a table of a format reads no option of this name, so that it is somebody's own: a plain word
+    that is none of the format's. Hadoop, which gets all options too, has dots in its names."""
+    word = key.lower()
+    known = isinstance(provider, str) and provider.lower() in _PLAIN_FORMATS
+    # RULE (unread-options)
+    return (
+        known
+        and _PLAIN_OPTION.fullmatch(word) is not None
+        and word not in _READ_OPTIONS
+        and not any(part in word for part in _MEANING)
+    )
+
+
+def refuse_option(key: str) -> str:
+    return f"the option `{key}` is not supported"
 
 
 def check_properties(properties: Iterable[str], provider: FieldValue = None) -> None:
@@ -238,7 +279,8 @@ def check_table_spec(spec: Mapping[str, FieldValue]) -> str | None:
     check_provider(spec.get("provider"))
     check_properties(keys(spec.get("properties"), "table properties"), spec.get("provider"))
     check_serde(spec.get("serde"))
-    check_options(keys(spec.get("optionExpression"), "table options"))  # RULE (create-table-options)
+    # RULE (create-table-options)
+    check_options(keys(spec.get("optionExpression"), "table options"), spec.get("provider"))
     location = spec.get("location")
     if location is not None and not isinstance(location, str):
         raise CannotClassify("the LOCATION is not a string literal")

@@ -12,9 +12,10 @@ from collections.abc import Iterator, Mapping
 from collections.abc import Set as AbstractSet
 
 from gateway.model.reading import ExpressionNode, FieldValue, Reading
-from gateway.model.statement import DeclareVariables, DropVariable, SetVariables
+from gateway.model.statement import DeclareVariables, DropVariable, SessionContext, SetVariables
 from gateway.sql.required import Required
 from gateway.sql.scope import CannotClassify, CommandScope, name_parts
+from gateway.sql.spark_errors import build_variable_refusal
 
 MAX_VARIABLES = 1_000
 """Variables of one session, those that were dropped not counted."""
@@ -68,7 +69,7 @@ def assign(scope: CommandScope) -> Required:
     held = scope.field("targetVariables")
     if not isinstance(held, tuple):
         raise CannotClassify("the names of the variables could not be read")
-    names = [_name(_parts(one, scope)) for one in held]
+    names = [_name(_parts(one, scope), scope.names.context) for one in held]
     given = dict(zip(names, _list_given_strings(scope.reading.tree, len(names)), strict=True))
     # RULE (variable-of-strings)
     known = {
@@ -114,9 +115,11 @@ def _parts(held: FieldValue, scope: CommandScope) -> tuple[str, ...]:
     return name_parts(held, scope.command.node)
 
 
-def _name(parts: tuple[str, ...]) -> str:
+def _name(parts: tuple[str, ...], context: SessionContext | None = None) -> str:
     *qualifier, name = (part.lower() for part in parts)
-    if tuple(qualifier) not in _QUALIFIERS or not _PLAIN.fullmatch(name):  # RULE (variable-plain-name)
+    if tuple(qualifier) not in _QUALIFIERS:
+        raise CannotClassify(build_variable_refusal(parts, context))
+    if not _PLAIN.fullmatch(name):  # RULE (variable-plain-name)
         raise CannotClassify("a session variable has a plain name, without signs, or `session.` before it")
     return name
 

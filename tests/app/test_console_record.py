@@ -50,10 +50,11 @@ def gateway(*, stale: str | None = None) -> Any:
         )
         for name in TABLES
     )
-    dependencies = SimpleNamespace(
-        stale=lambda: stale, policies=lambda: policies, catalog=catalog, first_context=MagicMock()
+    return SimpleNamespace(
+        dependencies=SimpleNamespace(catalog=catalog, first_context=MagicMock()),
+        rules=SimpleNamespace(current=policies, stale=lambda: None),
+        users=SimpleNamespace(stale=lambda: stale),
     )
-    return SimpleNamespace(dependencies=dependencies)
 
 
 def asked(table: str, *columns: str, access: str = "select") -> RequestedAccess:
@@ -114,7 +115,7 @@ def test_a_grant_is_made_where_the_policies_come_from() -> None:
 def test_a_grant_is_in_force_when_all_its_policies_are() -> None:
     parts = gateway()
     service = MagicMock(policies=[MagicMock(guid="a"), MagicMock(guid="b")])
-    parts.dependencies.policies = lambda: MagicMock(services={"lake": service})
+    parts.rules.current = MagicMock(services={"lake": service})
     assert are_in_force(parts, "lake", ["a", "b"])
     assert not are_in_force(parts, "lake", ["a", "c"])
     assert not are_in_force(parts, "lake", [])

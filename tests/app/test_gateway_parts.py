@@ -14,11 +14,12 @@ import pytest
 from gateway.app.catalog_access import open_catalog
 from gateway.app.catalogs import SparkCatalogs
 from gateway.app.certificates import tls_context
+from gateway.app.concurrent_work import run_together, to_the_end
 from gateway.app.embedded import build_embedded_conf
 from gateway.app.endpoints import require_free
 from gateway.app.explaining import make_upstream, own_extensions, own_places
 from gateway.app.files import list_fixed_urls
-from gateway.app.gateway import run_together, session_limits, to_the_end
+from gateway.app.gateway import session_limits
 from gateway.app.signals import until_signalled
 from gateway.app.site_checks import only_one
 from gateway.errors import BackendUnavailable, Faults

@@ -20,10 +20,21 @@ def all_parts() -> Sequence[ConsolePart]:
     """Return the console's own table, over a gateway that answers nothing."""
     gateway = MagicMock()
     gateway.settings = Settings()
-    pool = MagicMock()
-    pool.acquire.side_effect = OSError("there is no database")
-    tools = ConsoleTools(pool=pool, texts=ShownTexts(AsyncMock()), recorder=MagicMock(), public_url="")
+    tools = ConsoleTools(
+        pool=_empty_database(), texts=ShownTexts(AsyncMock()), recorder=MagicMock(), public_url=""
+    )
     return made.list_parts(gateway, tools)
+
+
+def _empty_database() -> MagicMock:
+    """Return connections to a database in which nothing is."""
+    connection = MagicMock()
+    connection.fetch = AsyncMock(return_value=[])
+    connection.fetchrow = connection.fetchval = AsyncMock(return_value=None)
+    connection.execute = AsyncMock(return_value="")
+    pool = MagicMock()
+    pool.acquire.return_value.__aenter__.return_value = connection
+    return pool
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ import pytest
 from gateway.database.limit_use import KEPT_S, LimitUse
 from gateway.database.migrate import migrate
 from gateway.errors import LimitExceeded
-from gateway.session.ports import UseKey
+from gateway.session.limit_ports import UseKey
 from tests.session.fakes import BOB, CLIENT
 from tests.session.test_budgets import Counting, limit, take
 

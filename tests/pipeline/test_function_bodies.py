@@ -13,13 +13,23 @@ from gateway.catalog.describe import function_from_rows
 from gateway.catalog.types import NotUnderstood
 from gateway.model.catalog import FUNCTION, TableName
 from gateway.model.definers import definer_mark
+from gateway.model.handles import SparkHandle, mark_reading_function
 from gateway.model.reading import Proof
-from gateway.model.statement import Cleared, Refused, SessionContext, Statement, Verdict
+from gateway.model.statement import (
+    Cleared,
+    PlanRequest,
+    Refused,
+    RegisterCode,
+    SessionContext,
+    Statement,
+    Verdict,
+)
 from gateway.reader.pool import ReaderPool
+from gateway.wire.connect import pb
 from tests.judge_world import World
 from tests.pipeline.test_explained import explained
 from tests.pipeline.test_plans import execute
-from tests.plan.frames import sql
+from tests.plan.frames import message, sql
 from tests.readers import is_older
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -52,7 +62,7 @@ policies:
     allow: [{groups: [guests], access: [select]}]
   - name: own functions
     on: {catalog: system, database: session, udf: "*"}
-    allow: [{users: [ann], access: [create]}]
+    allow: [{users: [ann, bob], access: [create, execute]}]
   - name: all may make and call functions
     on: {catalog: spark_catalog, database: lab, udf: "*"}
     allow: [{groups: [staff, guests], access: [create, drop, execute]}]
@@ -103,7 +113,7 @@ class Lab:
 
 async def cleared(lab: Lab, text: str, user: str = "ann") -> Cleared:
     verdict = await lab.judged(text, user)
-    assert isinstance(verdict, Cleared), verdict
+    assert isinstance(verdict, Cleared), verdict.message
     return verdict
 
 
@@ -189,10 +199,57 @@ async def test_who_makes_it_reads_it_by_his_own_access(reader4: ReaderPool) -> N
     assert "a variable of the session" in said.message
 
 
-async def test_a_temporary_function_reads_no_table(reader4: ReaderPool) -> None:
+async def test_a_temporary_function_keeps_what_its_maker_may_read(reader4: ReaderPool) -> None:
     lab = Lab(reader4)
-    text = "CREATE TEMPORARY FUNCTION own(x INT) RETURNS INT RETURN SELECT max(id) FROM free"
-    assert "a temporary function reads no table" in (await refused(lab, text)).message
+    make = "CREATE TEMPORARY FUNCTION own(x INT) RETURNS INT RETURN SELECT max(id) FROM {} WHERE id < x"
+    free = await cleared(lab, make.format("free"))
+    assert free.effects == (RegisterCode(SparkHandle("function", "own"), reads=True),)
+    assert "`spark_catalog`.`lab`.`free`" in free.forwarded
+    filtered = await cleared(lab, make.format("filtered"), "bob")
+    assert "EMEA" in filtered.forwarded
+    assert filtered.obligations
+    await refused(lab, make.format("closed"))
+    named = SessionContext(
+        namespace=("lab",), handles=frozenset({SparkHandle("function", "own"), mark_reading_function("own")})
+    )
+    for text, why in (
+        ("EXPLAIN SELECT own(1)", "would show"),
+        ("DESCRIBE FUNCTION EXTENDED own", "would show"),
+        ("CACHE TABLE kept AS SELECT own(1) AS a", "calls the temporary function `own`"),
+    ):
+        shown = Statement(text=text, principal=lab.world.principal("ann"), context=named)
+        said = await lab.world.judge_statement(shown, reader4)
+        assert isinstance(said, Refused)
+        assert why in said.message
+    frame = sql("SELECT own(1) AS z")
+    kept = pb.AnalyzePlanRequest()
+    kept.persist.relation.CopyFrom(message(frame).root)
+    persists = PlanRequest(kind="analyze", message=kept.SerializeToString(deterministic=True))
+    for asked in (explained(frame, "extended"), persists, execute(frame)):
+        told: dict[str, Any] = {"namespace": ("lab",), "handles": named.handles}
+        verdict = await lab.world.judge_plan(asked, reader4, user="ann", **told)
+        if asked.kind == "execute":
+            assert isinstance(verdict, Cleared), verdict
+            continue
+        assert isinstance(verdict, Refused), verdict
+        assert "temporary function" in verdict.message
+
+
+async def test_a_body_calls_no_function_of_the_session(reader4: ReaderPool) -> None:
+    lab = Lab(reader4, described(FREE))
+    context = SessionContext(namespace=("lab",), handles=frozenset({SparkHandle("function", "total")}))
+    for kind, name in (("FUNCTION", "outer"), ("TEMPORARY FUNCTION", "own")):
+        text = f"CREATE {kind} {name}(p INT) RETURNS INT RETURN total(p)"
+        made = Statement(text=text, principal=lab.world.principal("ann"), context=context)
+        verdict = await lab.world.judge_statement(made, reader4)
+        assert isinstance(verdict, Refused), verdict
+        assert "`total` is neither" in verdict.message
+
+
+async def test_a_temporary_function_calls_no_function_of_a_database(reader4: ReaderPool) -> None:
+    lab = Lab(reader4, described(FREE))
+    said = await refused(lab, "CREATE TEMPORARY FUNCTION own(x INT) RETURNS INT RETURN lab.total(x)")
+    assert "Spark's own functions alone" in said.message
 
 
 async def test_a_comment_of_the_users_names_no_definer(reader4: ReaderPool) -> None:
@@ -206,6 +263,43 @@ async def test_a_comment_of_the_users_names_no_definer(reader4: ReaderPool) -> N
     view = function_from_rows([("Function: f",), (f"Comment: {told[1]}",), (f"Body: {body}",)], NAME).view
     assert view is not None
     assert view.definer == "ann"
+
+
+async def test_a_body_calls_functions_of_databases_by_their_databases(reader4: ReaderPool) -> None:
+    lab = Lab(reader4, described(FREE))
+    text = "CREATE FUNCTION outer(p INT) RETURNS INT RETURN total(p) + {}(1) + abs(p)"
+    for name in ("total", "`spark_catalog`.`lab`.`total`"):
+        made = await cleared(lab, text.format(name))
+        assert "RETURN `lab`.`total`(p) + `lab`.`total`(1) + abs(p)" in made.forwarded
+        assert definer_mark("`lab`.`total`(p) + `lab`.`total`(1) + abs(p)", "ann") in made.forwarded
+        assert NAME in made.names
+    rows = text.replace("INT RETURN", "TABLE (a INT) RETURN SELECT").format("abs")
+    assert "RETURN SELECT `lab`.`total`(p)" in (await cleared(lab, rows)).forwarded
+    await refused(lab, text.format("nowhere"))
+    await refused(lab, text.format("total"), "cat")  # who may not execute it
+
+
+async def test_a_name_in_a_body_is_not_found_where_it_is_called(reader4: ReaderPool) -> None:
+    said = await refused(Lab(reader4, described("SELECT max(id) FROM free WHERE id < p")), "SELECT total(1)")
+    assert "not a database" in said.message
+
+
+OUTER = TableName("spark_catalog", "lab", "outer", FUNCTION)
+
+
+async def test_what_a_body_calls_is_judged_with_it(reader4: ReaderPool) -> None:
+    lab = Lab(reader4, described("SELECT max(id) FROM `spark_catalog`.`lab`.`filtered` WHERE id < p"))
+    lab.world.tables[OUTER] = function_from_rows(described("`lab`.`total`(p) + 1"), OUTER)
+    plain = await cleared(lab, "SELECT outer(id) AS o FROM free")
+    assert "`spark_catalog`.`lab`.`outer`(id)" in plain.forwarded
+    assert {NAME, OUTER} <= plain.names
+    written = await cleared(lab, "SELECT outer(id) AS o FROM free", "bob")
+    assert "EMEA" in written.forwarded
+    assert "`outer`(id)" not in written.forwarded
+    assert "`total`(" not in written.forwarded.replace("AS `total`(", "")
+    again = function_from_rows(described("`lab`.`outer`(p) + 1"), OUTER)
+    lab.world.tables[OUTER] = again  # it calls itself
+    assert "too deep" in (await refused(lab, "SELECT outer(id) AS o FROM free")).message
 
 
 # -- called --------------------------------------------------------------------------------------------------
@@ -329,9 +423,12 @@ async def test_a_body_is_written_out_where_it_is_called(reader4: ReaderPool, tex
         ("SELECT total(id) + id FROM free", "give the column an alias"),
         ("SELECT total(id + 1) FROM free", "give the column an alias"),
         ("SELECT total(1) IN (SELECT 1)", "give the column an alias"),
-        ("SELECT total()", "without all of its arguments"),
-        ("SELECT total(1, 2)", "with these arguments"),
-        ("SELECT total(q => 1)", "with these arguments"),
+        ("SELECT total()", "[WRONG_NUM_ARGS.WITHOUT_SUGGESTION]"),
+        ("SELECT total(1, 2)", "requires 1 parameters but the actual number is 2"),
+        ("SELECT total(q => 1)", "[UNRECOGNIZED_PARAMETER_NAME]"),
+        ("SELECT total(p => 1, 2)", "[UNEXPECTED_POSITIONAL_ARGUMENT]"),
+        ("SELECT total(1, p => 2)", "BOTH_POSITIONAL_AND_NAMED]"),
+        ("SELECT total(p => 1, P => 2)", "DOUBLE_NAMED_ARGUMENT_REFERENCE]"),
         ("SELECT total(*) AS z FROM free", "with such an argument"),
         ("SELECT total(`sluice argument 0 0`) AS z FROM free", "in this text"),
         ("SELECT total(DISTINCT 1) AS z", "could not prove"),

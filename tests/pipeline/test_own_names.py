@@ -238,8 +238,11 @@ async def test_the_statement_in_a_text_is_judged(lab: Lab) -> None:
     assert "region = 'EMEA'" in found.forwarded
     inside = await lab.refused("EXECUTE IMMEDIATE 'SELECT id FROM closed'")
     assert inside.code == "ACCESS_DENIED"
+    text = "EXECUTE IMMEDIATE 'SELECT :p, id FROM free' USING concat('a', X) AS p"
+    given = await lab.cleared(text, variables=frozenset({"x"}))
+    assert given.forwarded.startswith("SELECT (concat('a', `system`.`session`.`x`)), id FROM")
     into = await lab.refused("EXECUTE IMMEDIATE 'DROP TABLE free' INTO x")
-    assert "takes a query" in into.message
+    assert "only valid for queries" in into.message
 
 
 @pytest.mark.parametrize(
@@ -249,7 +252,10 @@ async def test_the_statement_in_a_text_is_judged(lab: Lab) -> None:
         "EXECUTE IMMEDIATE x",
         "EXECUTE IMMEDIATE (SELECT 'DROP TABLE free')",
         "EXECUTE IMMEDIATE 'SELECT ' || x",
-        "EXECUTE IMMEDIATE 'SELECT ?' USING x",
+        "EXECUTE IMMEDIATE 'SELECT ?' USING nowhere",
+        "EXECUTE IMMEDIATE 'SELECT ?' USING (SELECT id FROM free)",
+        "EXECUTE IMMEDIATE 'SELECT ?' USING transform(array(1), nowhere -> nowhere)",
+        "EXECUTE IMMEDIATE 'SELECT * FROM IDENTIFIER(?)' USING x",
         "EXECUTE IMMEDIATE 'SELECT ?'",
         "EXECUTE IMMEDIATE 'SELECT * FROM IDENTIFIER(?)' USING 'closed'",
         "EXECUTE IMMEDIATE 'SELECT 2-?' USING -1",
@@ -294,8 +300,8 @@ async def test_temporary_functions_are_the_sessions(lab: Lab) -> None:
 @pytest.mark.parametrize(
     ("body", "why"),
     [
-        ("twice(x)", "Spark's own functions"),
-        ("spark_catalog.lab.twice(x)", "Spark's own functions"),
+        ("nowhere.twice(x)", "UNRESOLVED_ROUTINE"),
+        ("session.twice(x)", "reserved namespace"),
         ("length(current_user())", "who the user is"),
         ("java_method('a', 'b')", "any Java method"),
     ],
@@ -349,10 +355,22 @@ async def test_a_view_that_calls_what_is_not_there_says_so(lab: Lab) -> None:
     assert "the view spark_catalog.lab.over_nothing calls a function that does not exist" in said.message
 
 
-async def test_xml_is_read_without_options(lab: Lab) -> None:
+async def test_xml_is_read_without_options_that_name_files(lab: Lab) -> None:
     await lab.cleared("SELECT from_xml('<a><b>1</b></a>', 'b INT'), schema_of_xml('<a/>')")
-    for call in ("from_xml('<a/>', 'b INT', map('k', 'v'))", "schema_of_xml('<a/>', map('k', 'v'))"):
-        assert "with options" in (await lab.refused(f"SELECT {call}")).message
+    await lab.cleared("SELECT from_xml('<a/>', 'b INT', map('rowTag', 'a', 'MODE', concat('FAIL', 'FAST')))")
+    for options in (
+        "map('rowValidationXSDPath', '/etc/passwd')",
+        "map('mode', 'x', 'rowvalidationxsdpath', '/etc/passwd')",
+        "map(concat('row', 'ValidationXSDPath'), '/etc/passwd')",
+        "map_concat(map('mode', 'x'), map('rowValidationXSDPath', 'y'))",
+        "str_to_map('rowValidationXSDPath:y')",
+        "options => map('rowValidationXSDPath', 'y')",
+        "map('k', 'v')",
+    ):
+        for call in (f"from_xml('<a/>', 'b INT', {options})", f"schema_of_xml('<a/>', {options})"):
+            assert "with such options" in (await lab.refused(f"SELECT {call}")).message
+    said = await lab.refused("SELECT from_json('{}', 1)")
+    assert said.sqlstate == "42K07"
 
 
 async def test_what_is_everybodys_wants_a_grant(lab: Lab) -> None:

@@ -197,6 +197,10 @@ async def test_functions_that_tell_where_rows_are(
         ("ALTER TABLE open SET TBLPROPERTIES ('delta.nothing' = 'x')", "`delta.nothing`"),
         ("ALTER TABLE w SET TBLPROPERTIES ('mine' = 'x')", "`mine`"),
         ("ALTER TABLE iced SET TBLPROPERTIES ('mine' = 'x')", "`mine`"),
+        ("ALTER TABLE open SET SERDEPROPERTIES ('mine' = 'x', 'compression' = 'zstd')", ""),
+        ("ALTER TABLE open SET SERDEPROPERTIES ('mine' = 'x', 'path' = '/x')", "`path`"),
+        ("ALTER TABLE open SET SERDEPROPERTIES ('recursiveFileLookup' = 'true')", "`recursiveFileLookup`"),
+        ("ALTER TABLE iced SET SERDEPROPERTIES ('mine' = 'x')", "`mine`"),
     ],
 )
 async def test_properties_are_judged_by_the_table_s_format(

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from gateway.model.catalog import TableName
-from gateway.model.handles import SparkHandle
+from gateway.model.handles import SparkHandle, mark_reading_function
 from gateway.model.resource import Resource
 from gateway.model.statement import (
     AnswerFilter,
@@ -264,6 +264,9 @@ def test_a_function_that_the_session_registered_is_no_secret() -> None:
         assert isinstance(found, PlanRequired)
         assert found == PlanRequired()
         assert call_privileges(call("get_function", function_name=name), names) == PlanRequired()
+    reading = replace(context, handles=context.handles | {mark_reading_function("f")})
+    told = call_privileges(call("get_function", function_name="F"), replace(NAMES, context=reading))
+    assert isinstance(told, Unsupported)
     other = call_privileges(call("function_exists", function_name="f", db_name="hr"), names)
     assert isinstance(other, PlanRequired)
     assert other.secret == Resource.udf("spark_catalog", "hr", "f")

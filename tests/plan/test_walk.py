@@ -651,6 +651,19 @@ def test_a_schema_is_read_wherever_it_comes_as_text(spark: Any) -> None:
         assert "_DEFAULT` contains an expression" in refusal(plan)
 
 
+def test_xml_has_no_option_that_names_a_file(spark: Any) -> None:
+    table = spark.table("t")
+    xsd = F.create_map(F.lit("rowValidationXSDPath"), F.lit("/x"))
+    for call in (
+        F.from_xml("a", "b INT", {"rowValidationXSDPath": "/x"}),
+        F.call_function("from_xml", F.col("a"), F.lit("b INT"), xsd),
+        F.call_function("schema_of_xml", F.lit("<a/>"), F.create_map(F.upper(F.lit("mode")), F.lit("x"))),
+    ):
+        assert "with such options" in refusal(plan_of(table.select(call)))
+    plain = plan_of(table.select(F.from_xml("a", "b INT", {"rowTag": "x"})))
+    assert not isinstance(read_plan(PlanRequest(kind="execute", message=plain)), Unsupported)
+
+
 def test_a_relation_of_no_kind_is_refused() -> None:
     plan = pb.Plan()
     plan.root.limit.input.SetInParent()

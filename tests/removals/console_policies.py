@@ -40,6 +40,12 @@ REMOVALS = (
         Becomes("sight.may_see"),
         POLICIES,
     ),
+    Removal(
+        "console-policy-names",
+        "a policy that only takes away is not told to whom may not know what it names",
+        DropOperand(1),
+        POLICIES,
+    ),
     Removal("console-own-drafts", "drafts are listed to their owners", Becomes("None"), DRAFTS),
     Removal("console-draft-target", "a draft is of what one may write", Deleted(), DRAFTS),
     Removal("console-draft-sight", "a draft is seen by its owner", Condition("draft is None"), DRAFTS),

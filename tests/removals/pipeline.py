@@ -1021,7 +1021,7 @@ REMOVALS = (
     Removal(
         "metric-view-functions",
         "metric views call functions by their whole names",
-        DropOperand(1),
+        Becomes("True"),
         "pipeline.test_metrics",
     ),
     Removal(
@@ -1067,8 +1067,52 @@ REMOVALS = (
     Removal("script-session-variables", "variables that a script sets", Never(), "pipeline.test_scripts"),
     # Functions whose bodies read tables
     Removal(
-        "temporary-function-tables", "temporary ones read none", Never(), "pipeline.test_function_bodies"
+        "temporary-function-guarded",
+        "a temporary one is kept as its maker may read it",
+        Becomes('Splice(span=place, text=kept, kind="body", parts=(kept,))'),
+        "pipeline.test_function_bodies",
     ),
+    Removal(
+        "function-of-session-called",
+        "a body calls no function of the session",
+        Becomes("[*reading.functions]"),
+        "pipeline.test_function_bodies",
+    ),
+    Removal(
+        "temporary-function-calls",
+        "and calls no function of a database",
+        Deleted(),
+        "pipeline.test_function_bodies",
+    ),
+    Removal(
+        "function-body-calls",
+        "a body calls functions by their databases",
+        Becomes("()"),
+        "pipeline.test_function_bodies",
+    ),
+    Removal(
+        "function-body-context",
+        "no name in a body is one of the caller's database",
+        Deleted(),
+        "pipeline.test_function_bodies",
+    ),
+    Removal(
+        "reading-function-cached-text",
+        "what calls a function over tables is in no cache",
+        Never(),
+        "pipeline.test_function_bodies",
+    ),
+    Removal(
+        "reading-function-cached", "nor does a DataFrame that does", Never(), "pipeline.test_function_bodies"
+    ),
+    Removal("plan-reading-function", "and its plan is not shown", Never(), "pipeline.test_function_bodies"),
+    Removal(
+        "metric-source-names",
+        "the source of a metric view is stored with its whole name",
+        Never(),
+        "pipeline.test_metrics",
+    ),
+    Removal("altered-options", "options of a table that is there", Deleted(), "pipeline.test_places"),
     Removal("function-maker-access", "who makes one may read", Never(), "pipeline.test_function_bodies"),
     Removal("function-of-session", "no session is kept", Never(), "pipeline.test_function_bodies"),
     Removal("function-hidden-columns", "no hidden columns", Never(), "pipeline.test_function_bodies"),

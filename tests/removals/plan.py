@@ -26,6 +26,13 @@ REMOVALS = (
         Condition("command is None or names_metadata(reading)"),
         "pipeline.test_restricting",
     ),
+    Removal(
+        "plan-reading-function-described",
+        "the description of a temporary function",
+        Deleted(),
+        "plan.test_catalog_calls",
+    ),
+    Removal("plan-xml-options", "options of XML functions", Deleted(), "plan.test_walk"),
     Removal("restricted-plan-functions", "registered code", Never(), "pipeline.test_restricting"),
     Removal(
         "restricted-plan-expressions",

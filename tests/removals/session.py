@@ -360,6 +360,25 @@ REMOVALS = (
         "variables-judged-again", "values of variables are judged again", Never(), "session.test_own_names"
     ),
     Removal(
+        "temporary-function-text",
+        "the list of functions has the text of a temporary one",
+        Becomes("row"),
+        "session.connect.test_answers",
+    ),
+    Removal(
+        "temporary-function-remarks",
+        "GetFunctions has the text of a temporary function",
+        Never(),
+        "session.test_metadata",
+    ),
+    Removal(
+        "functions-judged-again",
+        "bodies of temporary functions are judged again",
+        Never(),
+        "session.test_own_names",
+    ),
+    Removal("function-body-noted", "where they read tables", Never(), "session.test_own_names"),
+    Removal(
         "variables-marked",
         "a session of Spark Connect says that it has variables",
         Deleted(),

@@ -38,6 +38,7 @@ from gateway.policy.limits import limits_of
 from gateway.session.budgets import Budgets
 from gateway.session.dependencies import Dependencies
 from gateway.session.freshness import Freshness
+from gateway.session.limit_ports import SharedUse
 from gateway.session.limits import SessionLimits
 from gateway.session.locks import CatalogLocks
 from gateway.session.metrics import Metrics
@@ -52,7 +53,6 @@ from gateway.session.ports import (
     LoginIdentity,
     OperationState,
     RelayedFrame,
-    SharedUse,
     UserRights,
 )
 from gateway.session.service import Sessions

@@ -238,6 +238,33 @@ def test_extended_tables_keep_the_information_that_may_be_told() -> None:
     assert {row[3] for row in shown(AnswerFilter.TABLE_EXTENDED, rows) if not row[2]} == {""}
 
 
+def test_a_list_of_tables_as_json_is_that_of_what_may_be_seen() -> None:
+    mine = {"name": "mine", "namespace": [], "isTemporary": True}
+    orders = {"name": "orders", "namespace": ["sales"], "isTemporary": False}
+    hidden = {**orders, "name": "secret"}
+    typed = {**orders, "catalog": "spark_catalog", "type": "EXTERNAL"}
+
+    def listed(*tables: object, **more: object) -> list[Any]:
+        text = json.dumps({"tables": list(tables), **more}, separators=(",", ":"))
+        return [row[0] for row in shown(AnswerFilter.TABLES_JSON, [(text,)])]
+
+    assert listed(mine, orders, typed) == [
+        json.dumps({"tables": [mine, orders, typed]}, separators=(",", ":"))
+    ]
+    assert [json.loads(one) for one in listed(mine, hidden, orders)] == [{"tables": [mine, orders]}]
+    assert [json.loads(one) for one in listed({**hidden, "namespace": ["a.b"]})] == [{"tables": []}]
+    for wrong in (
+        {**orders, "owner": "x"},
+        {**orders, "namespace": "sales"},
+        {**orders, "isTemporary": 1},
+        1,
+    ):
+        with pytest.raises(UnknownShape):
+            listed(wrong)
+    with pytest.raises(UnknownShape):
+        listed(orders, more=[])
+
+
 JSON = {
     "table_name": "t",
     "columns": [

@@ -19,11 +19,11 @@ from gateway.policy.limits import limits_of
 from gateway.session.budgets import Budgets
 from gateway.session.failures import StatementRefused
 from gateway.session.identifiers import Handle
+from gateway.session.limit_ports import SharedUse, UseKey
 from gateway.session.limits import SessionLimits
 from gateway.session.metrics import Metrics
 from gateway.session.open_sessions import OpenSessions
 from gateway.session.operation import ERROR, FINISHED, PENDING
-from gateway.session.ports import SharedUse, UseKey
 from gateway.session.slots import RunningBound, RunningCounts, Slots
 from tests.session.fakes import BOB, CLIENT, Sink, World, until
 from tests.session.test_waiting import nothing_is_ready

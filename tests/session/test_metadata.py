@@ -14,7 +14,7 @@ from gateway.errors import InvalidHandle, InvalidRequest, LimitExceeded
 from gateway.model.statement import AnswerFilter, AnswerRule, CreateTempView
 from gateway.session.identifiers import Handle
 from gateway.session.limits import SessionLimits
-from gateway.session.metadata import TYPE_INFO, Patterns, describe, matcher, type_info_rows
+from gateway.session.metadata import TYPE_INFO, Patterns, describe, function_rows, matcher, type_info_rows
 from gateway.session.metadata_calls import METADATA_CALLS
 from gateway.session.operation import Batch
 from gateway.session.server_info import server_info
@@ -159,6 +159,15 @@ async def test_functions_come_from_a_judged_statement() -> None:
         ("spark_catalog", "sales", "g", "", 0, "spark_catalog.sales.g")
     ]
     assert world.backend.asked_functions == 1, "what is built in is the same for everybody"
+
+
+def test_no_session_is_told_the_text_of_a_function_of_another() -> None:
+    told = {
+        "own": ('Usage: {"sqlFunction.query":"SELECT 4711"}', "own"),
+        "abs": ("Usage: abs(expr)", "x.Abs"),
+    }
+    rows = function_rows(["own", "abs"], None, "%", told).rows
+    assert [row[3] for row in rows] == ["", "Usage: abs(expr)"]
 
 
 async def test_types_and_keys() -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from gateway.model.catalog import TableName
-from gateway.model.handles import SparkHandle
+from gateway.model.handles import SparkHandle, mark_reading_function
 from gateway.model.principal import Principal
 from gateway.model.statement import (
     Cleared,
@@ -139,6 +139,46 @@ def test_a_view_is_made_again_beside_the_variables_of_then() -> None:
     view = session.views["v"]
     assert as_made(session, view).context.variables == frozenset()
     assert statement_of(session, view).context.variables == X
+
+
+async def test_a_function_that_reads_ends_with_what_it_reads_and_so_does_what_came_of_it() -> None:
+    session = new_session()
+    policies = Policies(session)
+    handle = SparkHandle("function", "f")
+    make = "CREATE TEMPORARY FUNCTION f() RETURNS INT RETURN SELECT 1 FROM t"
+    run(session, make, RegisterCode(handle, reads=True), reads=True)
+    run(session, "DECLARE x", DeclareVariables(frozenset({"x", "y"})))
+    run(session, "SET VAR x = f()", SetVariables(X))
+    run(session, "SET VAR y = 2", SetVariables(frozenset({"y"})))
+    run(session, "CREATE TEMP VIEW v AS SELECT f()", CreateTempView("v"))
+    run(session, "CREATE TEMP VIEW w AS SELECT 2", CreateTempView("w"))
+    assert session.context.handles == {handle, mark_reading_function("f")}
+    assert await policies.renew() == []
+    policies.mark = " masked"
+    assert await policies.renew() == [
+        "DROP TEMPORARY VARIABLE IF EXISTS `x`",
+        "DROP VIEW IF EXISTS `v`",
+        "DROP TEMPORARY FUNCTION IF EXISTS `f`",
+    ]
+    assert "function `f`" in session.ended_views["v"]
+    assert set(session.views) == {"w"}
+    assert await policies.renew() == []
+    run(session, make, RegisterCode(handle, reads=True), reads=True)
+    run(session, "CREATE OR REPLACE TEMPORARY FUNCTION f() RETURN 1", RegisterCode(handle))
+    assert session.context.handles == {handle}
+    policies.mark = " masked again"
+    assert await policies.renew() == []
+
+
+def test_errors_over_a_function_that_reads_tell_what_it_may() -> None:
+    session = new_session()
+    make = "CREATE TEMPORARY FUNCTION f() RETURNS INT RETURN SELECT 1 FROM t"
+    run(session, make, RegisterCode(SparkHandle("function", "f"), reads=True), reads=True)
+    assert session.views_guarded
+    clone = new_session()
+    clone.copy_names(session)
+    assert clone.context.handles == session.context.handles
+    assert clone.functions == session.functions
 
 
 def test_a_function_is_unknown_as_soon_as_its_drop_is_forwarded() -> None:

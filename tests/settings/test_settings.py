@@ -257,7 +257,10 @@ policies:
         ),
         ("{service: a, urls: [ranger:6080]}", "`ranger:6080` is not an address such as"),
         ("{service: a, urls: ['http://x:99999']}", "`http://x:99999` is not an address"),
-        ("{service: a, urls: ['http://u:p@x']}", "leave them out of `urls`"),
+        (
+            "{service: a, urls: ['http://u:p@x']}",
+            "remove the login from the address; use `user` and `password`",
+        ),
         ("{service: a, urls: ['http://x'], user: u}", "set both `user` and `password`"),
         ("{service: a, urls: ['http://x'], key: k}", "set both `certificate` and `key`"),
         ("{service: a, urls: ['http://x'], user: 'a:b', password: {env: X}}", "must not contain a colon"),

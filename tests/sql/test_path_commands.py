@@ -110,7 +110,11 @@ async def test_privileges(reader: ReaderPool, text: str, wanted: set[str]) -> No
         ("CREATE TEMPORARY VIEW v USING csv OPTIONS (paths '[\"/x\"]')", "option `paths`"),
         ("CREATE GLOBAL TEMPORARY VIEW v USING csv OPTIONS (path '/x')", "shared by all sessions"),
         ("ALTER TABLE t SET SERDE 'x.Y'", "code"),
-        ("ALTER TABLE t SET SERDEPROPERTIES ('path' = '/x')", "option `path`"),
+        ("CREATE TABLE t (a INT) USING parquet OPTIONS (path '/x', mine 'y', fs.s3a.endpoint 'z')", "fs.s3a"),
+        ("CREATE TABLE t (a INT) USING parquet OPTIONS ('path_of' 'y')", "path_of"),
+        ("CREATE TABLE t (a INT) USING csv OPTIONS (mine 'y')", "mine"),
+        ("CREATE VIEW v TBLPROPERTIES ('view.schemaMode' = 'x') AS SELECT 1", "view.schemaMode"),
+        ("ALTER DATABASE d SET DBPROPERTIES ('hive.x' = 'y')", "hive.x"),
         ("CREATE VIEW v AS SELECT TRANSFORM(a) USING 'cat' FROM t", "alone"),
         ("CREATE TEMPORARY VIEW v AS SELECT TRANSFORM(a) USING 'cat' FROM t", "alone"),
         ("CACHE TABLE v AS SELECT TRANSFORM(a) USING 'cat' FROM t", "alone"),
@@ -125,6 +129,23 @@ async def test_what_is_refused(reader: ReaderPool, text: str, says: str) -> None
     why = await want(reader, text)
     assert isinstance(why, str), why
     assert says in why
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "CREATE TABLE t (a INT) USING parquet OPTIONS (a 1, password = 'x')",
+        "CREATE TABLE t (a INT) USING ORC OPTIONS ('Mine' = 'x', compression 'snappy')",
+        "CREATE VIEW v TBLPROPERTIES ('a' = '1', 'team.lead' = 'x') AS SELECT 1",
+        "ALTER VIEW v SET TBLPROPERTIES ('yes' = 'no')",
+        "ALTER VIEW v UNSET TBLPROPERTIES ('yes')",
+        "ALTER DATABASE d SET DBPROPERTIES ('mine' = 'x', 'comment' = 'y')",
+        "CREATE DATABASE d WITH DBPROPERTIES ('mine' = 'x')",
+    ],
+)
+async def test_what_nobody_reads_is_ones_own(reader: ReaderPool, text: str) -> None:
+    why = await want(reader, text)
+    assert not isinstance(why, str), why
 
 
 async def test_a_path_is_one_in_spark_s_own_catalog_alone(reader: ReaderPool) -> None:

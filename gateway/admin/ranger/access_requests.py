@@ -39,9 +39,8 @@ from gateway.policy.access_requests import (
 
 _log = structlog.get_logger(__name__)
 
-MAX_LOOKED_AT = 300
-"""Open requests that are looked at to find those that somebody may decide on."""
-_PORTION = 100
+MAX_LOOKED_AT = 100
+"""Open requests that one page looks at to find those that somebody may decide on."""
 _MANY_SECONDS = 60
 """Grants on one table with one end that can be made in one second."""
 
@@ -179,19 +178,21 @@ class AccessRequests:
         where = "asker = $2 AND asker_identity = $3"
         return await self._list(where, before, limit, principal.user, principal.identity)
 
-    async def list_to_decide(self, principal: Principal, *, before: int, limit: int) -> list[StoredRequest]:
-        """Return open requests of others that somebody may grant or refuse, newest first, behind an id."""
+    async def list_to_decide(
+        self, principal: Principal, *, before: int, limit: int
+    ) -> tuple[list[StoredRequest], int]:
+        """Return open requests of others that somebody may grant or refuse, newest first, behind an id, and
+        the id behind which there may be more; 0 where there are none."""
         where = "state = 'open' AND until > clock_timestamp() AND asker_identity <> $2"
+        some = await self._list(where, before, MAX_LOOKED_AT, principal.identity)
         found: list[StoredRequest] = []
-        looked_at = 0
         async with self._instant() as instant:
-            while len(found) < limit and looked_at < MAX_LOOKED_AT:
-                some = await self._list(where, before, _PORTION, principal.identity)
-                found += [one for one in some if await self._may_decide(instant, principal, one)]
-                if len(some) < _PORTION:
-                    break
-                before, looked_at = some[-1].id, looked_at + len(some)
-        return found[:limit]
+            for one in some:
+                if await self._may_decide(instant, principal, one):
+                    found.append(one)
+                if len(found) == limit and one is not some[-1]:
+                    return found, one.id
+        return found, some[-1].id if len(some) == MAX_LOOKED_AT else 0
 
     async def list_granted(self, *, kind: RequestKind, before: int, limit: int) -> list[StoredRequest]:
         """Return the grants of a kind that hold now, newest first, behind an id; for administrators and the
@@ -259,7 +260,10 @@ class AccessRequests:
         """Return as what somebody who is no administrator may grant a request; None when he may not."""
         place = self.place_of(request.asked.catalog)
         if instant is not None and place.service:
-            service = await instant.find_named(ObjectKind.SERVICE, place.service)
+            key = (AccessRequests, "service", place.service)
+            if key not in instant.remembered:
+                instant.remembered[key] = await instant.find_named(ObjectKind.SERVICE, place.service)
+            service = instant.remembered[key]
             if service is not None:
                 try:
                     (policy, *_) = await self._policies(instant, service, request, principal.user)
@@ -453,13 +457,11 @@ class AccessRequests:
     ) -> list[Body]:
         """Return the policies of a grant, with names, zone and times that are free."""
         asked = request.asked
-        body = await reading.find_named(ObjectKind.SERVICE_DEF, service["type"])
-        definition = ServiceType(body or {})
+        definition, zones = await self._surroundings(reading, service)
         levels = tuple(definition.levels())
         if not {"database", "table", "column"} <= set(levels):
             raise NotGrantable(f"policies of `{service['name']}` are not on tables")
         start = datetime.now(UTC) if begins is None else begins
-        zones = await reading.all(ObjectKind.ZONE)
         for seconds in range(_MANY_SECONDS):
             made = build_grant(
                 request.id,
@@ -480,12 +482,23 @@ class AccessRequests:
             zone = touched[0] if touched else ""
             policies = [parse_object(POLICY, {**one, "zoneName": zone}) for one in made]
             # Two policies on the same resources and times would be one.
-            taken = [
-                await reading.list_by_signature(service["name"], policy_signature(one)) for one in policies
-            ]
-            if begins is None or not any(taken):
+            if begins is None or not [
+                one
+                for one in policies
+                if await reading.list_by_signature(service["name"], policy_signature(one))
+            ]:
                 return policies
         raise NotGrantable("too many grants on this table at once; try again")
+
+    async def _surroundings(self, reading: ReadTransaction, service: Body) -> tuple[ServiceType, list[Body]]:
+        """Return the definition of a service, and all zones, read once for each instant."""
+        key = (AccessRequests, service["name"])
+        if key not in reading.remembered:
+            body = await reading.find_named(ObjectKind.SERVICE_DEF, service["type"])
+            zones = await reading.all(ObjectKind.ZONE)
+            reading.remembered[key] = ServiceType(body or {}), zones
+        found: tuple[ServiceType, list[Body]] = reading.remembered[key]
+        return found
 
     async def _lock(self, writing: WriteTransaction, id_: int) -> tuple[StoredRequest, datetime]:
         """Return a request that nobody else changes before this transaction ends, and the time."""

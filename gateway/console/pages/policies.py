@@ -31,7 +31,7 @@ from gateway.model.context import AccessContext
 from gateway.model.policy import Policy, PolicySet, PolicyType
 from gateway.model.principal import Principal
 from gateway.model.resource import Resource
-from gateway.policy.covering import administers
+from gateway.policy.covering import administers, knows_resources
 from gateway.policy.describing import (
     DescribedPolicy,
     PolicyLabel,
@@ -60,6 +60,10 @@ _TYPES = {"": None, "access": PolicyType.ACCESS, "mask": PolicyType.MASK, "filte
 _NO_POLICY = "there is no such policy, or it is not for you"
 UNZONED = "(none)"
 MAX_CHILDREN = 100
+MAX_JUDGED = 500
+"""Policies of which one page asks whether the viewer may see them."""
+_OF_DATABASE = 5
+"""Length of the path of a database that lies in a catalog."""
 MAX_ROWS = 30
 MAX_MATRIX_COLUMNS = 20
 _MAX_MATRIX_POLICIES = 500
@@ -284,6 +288,7 @@ class PolicyPages:
                 limit=max(1, asked.limit),
                 within=sight.list_within(directory),
                 may_see=may_see,
+                most=None if sight.sees_all else MAX_JUDGED,
             )
             found = list(page.policies)
             following = encode_cursor(*page.after) if page.after is not None else ""
@@ -393,8 +398,11 @@ class PolicyPages:
         if service is None:
             raise NotFound("there is no such service, or its policies are on tags")
         first = decode_cursor(asked.first, str, str) if asked.first else None
-        nodes = directory.list_children(path, after=first, limit=MAX_MATRIX_COLUMNS + 1)
-        shown = nodes[:MAX_MATRIX_COLUMNS] or (
+        # Of a database all that speaks of what is in it is asked: a quarter of the cells takes as long.
+        part = 1 if len(path) >= _OF_DATABASE else 2
+        width, height = MAX_MATRIX_COLUMNS // part, MAX_ROWS // part
+        nodes = directory.list_children(path, after=first, limit=width + 1)
+        shown = nodes[:width] or (
             (TreeNode(path=path, level=path[-2], value=path[-1], policies=0),) if len(path) > 1 else ()
         )
         resources = [_resource_at(node.path) for node in shown]
@@ -405,27 +413,28 @@ class PolicyPages:
             named |= principals_named(policy)
         after = decode_cursor(asked.after, str, str) if asked.after else None
         people = sorted(who for who in named if not who[1].startswith("{") and (after is None or who > after))
-        more = len(people) > MAX_ROWS
-        people = people[:MAX_ROWS]
-        rows = build_matrix(
-            policies,
-            people,
-            resources,
-            asked.access.lower(),
-            context,
-            find_person=self._principals().get,
-            service=service.name,
-        )
+        more = len(people) > height
+        people = people[:height]
+        rows: list[MatrixRow] = []
+        for who in people:
+            rows += build_matrix(
+                policies,
+                [who],
+                resources,
+                asked.access.lower(),
+                context,
+                find_person=self._principals().get,
+                service=service.name,
+            )
+            await asyncio.sleep(0)  # statements wait for no more than a row
         return AccessMatrix(
             path=path,
             access=asked.access,
             accesses=tuple(one.name for one in service.definition.access_types),
             resources=_children(shown),
-            rows=rows,
+            rows=tuple(rows),
             next=encode_cursor(*people[-1]) if more else "",
-            next_resource=encode_cursor(shown[-1].value, shown[-1].level)
-            if len(nodes) > MAX_MATRIX_COLUMNS
-            else "",
+            next_resource=encode_cursor(shown[-1].value, shown[-1].level) if len(nodes) > width else "",
             cut=page.after is not None,
         )
 
@@ -452,12 +461,14 @@ class _Sight:
         return [*directory.list_lists_about(self.subject), *directory.list_lists_delegated(self.subject)]
 
     def may_see(self, policy: Policy) -> bool:
-        return (
-            self.sees_all
-            or policy.deny_all_else
-            or any(names_subject(item, self.subject) for item in policy.items)
-            or self.sees_whole(policy)
-        )
+        if self.sees_all or any(names_subject(item, self.subject) for item in policy.allow):
+            return True
+        named = policy.deny_all_else or any(names_subject(item, self.subject) for item in policy.items)
+        # What is denied to everybody, or masked for them, has names that not everybody may know.
+        # RULE (console-policy-names)
+        if named and knows_resources(self._policies, self.viewer.principal, policy, self._context):
+            return True
+        return self.sees_whole(policy)
 
     def is_own(self, kind: str, name: str) -> bool:
         """Whether a user, group or role is the viewer or one of theirs."""

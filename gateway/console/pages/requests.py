@@ -211,11 +211,11 @@ class RequestPages:
         limit, who = max(asked.limit, 1), viewer.principal
         if asked.which in ("granted", "break_glass") and not viewer.is_auditor:
             raise NotAllowed("only auditors see what others were granted")
-        requests, most = self._requests, limit + 1
+        requests, most, more = self._requests, limit + 1, 0
         if asked.which == "own":
             found = await requests.list_own(who, before=before, limit=most)
         elif asked.which == "decide":
-            found = await requests.list_to_decide(who, before=before, limit=most)
+            found, more = await requests.list_to_decide(who, before=before, limit=limit)
         elif asked.which == "granted" and asked.purpose:
             found = await requests.list_purpose(asked.purpose, before=before, limit=most)
         else:
@@ -228,7 +228,7 @@ class RequestPages:
             purposes = await self._requests.list_purposes()
         return RequestList(
             items=tuple(map(self._shown, found[:limit])),
-            next=encode_cursor(found[limit - 1].id) if len(found) > limit else "",
+            next=encode_cursor(more or found[limit - 1].id) if more or len(found) > limit else "",
             break_glass=tuple(map(self._shown, loud)),
             purposes=tuple(Purpose(name=name, grants=grants) for name, grants in purposes),
         )

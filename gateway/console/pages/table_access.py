@@ -38,7 +38,7 @@ from gateway.policy.table_report import (
 )
 
 NOT_FOUND = "there is no such table, or nothing of it is for you"
-MAX_SAMPLES = 200
+MAX_SAMPLES = 32
 """Samples that wait to be looked at, of everybody together; the oldest go."""
 SAMPLE_ROWS = 20
 MAX_CELL_CHARS = 1_000

@@ -130,6 +130,8 @@ class Fleet:
         self._pending: dict[str, str] = {}
         self._drained: dict[str, bool] = {}
         """What was asked for since the start, by a Spark's name, or that under which some are discovered."""
+        self._looking: set[Breaker] = set()
+        """Of what is being looked at, or tried."""
         self.several = False
         """Whether there are, or may be, more than one."""
 
@@ -237,11 +239,11 @@ class Fleet:
 
     async def run(self) -> None:
         """Look whether each Spark answers, until cancelled."""
-        while True:
-            begun = time.monotonic()
-            await self.look()
-            # One that does not answer is asked again no later than one that does.
-            await asyncio.sleep(max(0.0, begun + self.limits.check_s - time.monotonic()))
+        async with asyncio.TaskGroup() as group:
+            while True:
+                # One that does not answer, or is being tried, holds up no look at another.
+                group.create_task(self.look())
+                await asyncio.sleep(self.limits.check_s)
 
     async def look(self) -> None:
         """Look once, at all of them at the same time."""
@@ -251,6 +253,15 @@ class Fleet:
 
     async def _look_at(self, spark: SparkEntry, endpoint: SparkEndpoint) -> None:
         breaker = spark.breakers[endpoint]
+        if breaker in self._looking:
+            return
+        self._looking.add(breaker)
+        try:
+            await self._look_or_try(spark, endpoint, breaker)
+        finally:
+            self._looking.discard(breaker)
+
+    async def _look_or_try(self, spark: SparkEntry, endpoint: SparkEndpoint, breaker: Breaker) -> None:
         trial = breaker.is_due
         if breaker.state != "closed" and not trial:
             return

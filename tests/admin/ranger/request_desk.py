@@ -111,6 +111,10 @@ class Desk:
         )
         return engine.decide(request).allowed
 
+    async def to_decide(self, user: str) -> list[int]:
+        found, _ = await self.requests.list_to_decide(who(user), before=2**62, limit=9)
+        return [one.id for one in found]
+
     async def ask(self, user: str = "carol", wanted: RequestedAccess | None = None) -> StoredRequest:
         return await self.requests.ask(who(user), wanted or asked())
 

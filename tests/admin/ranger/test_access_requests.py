@@ -10,6 +10,7 @@ from datetime import UTC, datetime, timedelta
 import asyncpg
 import pytest
 
+from gateway.admin.ranger import access_requests
 from gateway.admin.ranger.access_requests import NotForYou, NotGrantable, PlaceOfGrants, StoredRequest
 from gateway.admin.ranger.calls import RangerError
 from gateway.admin.ranger.kinds import ObjectKind
@@ -47,9 +48,9 @@ async def test_a_request_is_granted_used_and_over(desk: Desk) -> None:
 @pytest.mark.parametrize("user", ["admin", "dave", "olga"])
 async def test_administrators_delegates_and_owners_grant_and_nobody_else(desk: Desk, user: str) -> None:
     request = await desk.ask()
-    assert [one.id for one in await desk.requests.list_to_decide(who(user), before=2**62, limit=9)] == [1]
+    assert await desk.to_decide(user) == [1]
     for stranger in ("eve", "mallory"):
-        assert await desk.requests.list_to_decide(who(stranger), before=2**62, limit=9) == []
+        assert await desk.to_decide(stranger) == []
         for work in (
             desk.requests.find(who(stranger), request.id),
             desk.grant(stranger, request.id),
@@ -71,9 +72,7 @@ async def test_administrators_delegates_and_owners_grant_and_nobody_else(desk: D
 async def test_nobody_grants_to_himself(desk: Desk) -> None:
     for user in ("admin", "dave", "olga"):
         request = await desk.ask(user)
-        assert request.id not in [
-            one.id for one in await desk.requests.list_to_decide(who(user), before=2**62, limit=9)
-        ]
+        assert request.id not in await desk.to_decide(user)
         for work in (
             desk.grant(user, request.id),
             desk.requests.refuse(who(user), request.id, "no"),
@@ -247,6 +246,26 @@ async def test_requests_are_listed_to_who_asked_and_have_a_limit(desk: Desk) -> 
     assert len([one for one in outcomes if isinstance(one, Faults)]) == 3
     with pytest.raises(Faults, match="the past"):
         await desk.ask("eve", asked(until=datetime.now(UTC)))
+
+
+async def test_what_there_is_to_decide_comes_in_pages(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    for table in ("customer", "orders", "customer", "orders", "orders", "customer", "orders"):
+        await desk.ask(wanted=asked(table=table, database="sales" if table == "customer" else "hr"))
+    monkeypatch.setattr(access_requests, "MAX_LOOKED_AT", 2)
+    for user, limit, ids in (
+        ("dave", 9, [6, 3, 1]),
+        ("dave", 1, [6, 3, 1]),
+        ("admin", 9, [7, 6, 5, 4, 3, 2, 1]),
+    ):
+        found: list[int] = []
+        before = 2**62
+        while True:
+            some, before = await desk.requests.list_to_decide(who(user), before=before, limit=limit)
+            assert len(some) <= limit
+            found += [one.id for one in some]
+            if not before:
+                break
+        assert found == ids
 
 
 async def test_purposes_are_those_of_grants_that_hold(desk: Desk) -> None:

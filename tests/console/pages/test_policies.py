@@ -23,8 +23,10 @@ from gateway.console.routes import Viewer
 from gateway.database.policy_use import PolicyUse
 from gateway.model.policy import Policy
 from gateway.model.principal import Principal
+from gateway.policy.packs import load_packs
 from tests.console.pages.viewers import ADMIN, AS_ANN, AS_BOB, AS_LEA, AUDITOR, STRANGER
-from tests.policy.offices import BOB, offices
+from tests.policy.offices import BOB, PACK, offices
+from tests.policy.scenarios import definitions
 
 SINCE, LAST = datetime(2026, 1, 1, tzinfo=UTC), datetime(2026, 10, 1, tzinfo=UTC)
 SALES = ("spark", "catalog", "c", "database", "sales")
@@ -118,6 +120,27 @@ async def test_whom_else_a_policy_names_cannot_be_tried_out(pages: PolicyPages) 
     assert names(await listed(pages, AS_ANN, who="user", name="carol")) == set()
     # Who administers it by delegation sees whom it names.
     assert names(await listed(pages, AS_LEA, who="user", name="bob")) == {"customers of the region"}
+
+
+async def test_what_is_denied_to_everybody_is_not_named_to_everybody() -> None:
+    more = """\
+  - name: nobody looks at pay
+    on: {catalog: c, database: hr, table: pay, column: [salary]}
+    deny: [{groups: [public], access: [select]}]
+  - name: nobody sees cells
+    on: {catalog: c, database: sales, table: phones, column: cell}
+    mask: [{groups: [public], type: MASK}]
+cases:"""
+    policies = load_packs(
+        {"offices.yaml": PACK.replace("cases:", more)}, definitions(), catalog_services={"c": "spark"}
+    )
+    pages = PolicyPages(lambda: policies, load_use, load_details)
+    denied, masked = "nobody looks at pay", "nobody sees cells"
+    assert {denied, masked} <= names(await listed(pages, AUDITOR))
+    assert not {denied, masked} & names(await listed(pages, STRANGER))
+    assert {denied, masked} & names(await listed(pages, AS_ANN)) == {masked}
+    with pytest.raises(NotFound):
+        await pages.show_policy(STRANGER, PolicyKeyQuestion(service="spark", name=denied))
 
 
 async def test_one_policy_is_shown_whole_or_cut(pages: PolicyPages) -> None:

@@ -47,7 +47,8 @@ policies are refused in it; begin a new session.
 
 The text of `EXECUTE IMMEDIATE`, and the name in `IDENTIFIER(…)`, is a string, strings with `||` or `concat`
 between them, or a variable that was declared with a string, or set to one since. The statement is judged,
-recorded and sent with that written out. Arguments of `USING` are literals; `INTO` takes variables. Any
+recorded and sent with that written out. Arguments of `USING` are literals,
+variables, and what Spark's functions compute of these; `INTO` takes variables. Any
 other text or name is not known before it runs, and is refused.
 
 ## Global temporary views
@@ -62,21 +63,24 @@ DataFrame has no text, and is refused.
 ## SQL functions
 
 `CREATE [OR REPLACE] FUNCTION … RETURN` wants `create` on the udf (and `drop`, to replace), a call
-`execute`, and `DROP FUNCTION` `drop`. A temporary function is the udf `system.session.NAME`, has a name that
-is none of Spark's, and its body reads no table. A body calls Spark's own functions only, and does not ask
-who the user is. Functions of databases are called by any name that Spark finds them by; who may not execute
+`execute`, and `DROP FUNCTION` `drop`. A temporary function is the udf `system.session.NAME` and has a name
+that is none of Spark's. A body calls Spark's own functions and those of databases, which are judged with it;
+that of a temporary function, and what a parameter is by default, Spark's own only. None asks who the user is.
+Functions of databases are called by any name that Spark finds them by; who may not execute
 one is told that there is none. Who may replace a function that a policy calls changes what the policy says.
 
 What a body reads is judged as the text of a view is: whoever makes the function has to have `select` on it,
 and is its definer, which the gateway records at the end of the function's comment; tables are stored with
 their whole names. A call needs that the definer may read all of it now, and has the masks and filters of
 whoever calls. Where one of these stands in it, and where its definer's access lends something, the body is
-written out in the place of the call, under the settings of the session, which have to be Spark's own. Then
-a call is refused in UPDATE, DELETE and MERGE, in EXPLAIN and DESCRIBE QUERY, in lists of columns beside an
-alias (`f(1) AS t(a, b)`), in expressions of DataFrames, and where Spark has no subqueries: in ON, and in
-queries with GROUP BY unless it is grouped by or aggregated. A column that is computed of a call may need an
-alias. A table function that lends rows is called with constants. A function that was made past the gateway
-has no definer: an operator vouches for what it reads.
+written out in the place of the call, under the settings of the session, which have to be Spark's own. Then a
+call is refused in UPDATE, DELETE and MERGE, in EXPLAIN, in expressions of DataFrames, and where Spark has no
+subqueries: in ON, and in queries with GROUP BY unless it is grouped by or aggregated. A column that is
+computed of a call may need an alias. A table function that lends rows is called with constants. A function
+that was made past the gateway has no definer: an operator vouches for what it reads.
+
+A temporary function that reads tables has the masks and filters of who made it in its body. It ends, with
+what came of it, when policies would have it read otherwise; its plan and its text are not shown.
 
 Spark keeps the body of a function in each session that has called it, with or without a gateway: there the
 old one runs after `CREATE OR REPLACE FUNCTION`, and after dropping and creating it, too. Where either body
@@ -153,8 +157,10 @@ over tables with hidden columns are refused.
 ## Properties and options
 
 A table of parquet, orc, avro, csv, json, text or Delta takes any property that none of these formats, and
-no catalog or store, reads (`team.lead`). Of other formats, and where CREATE TABLE names none, it takes
-those on a list and `meta.…`, `tag.…`, `user.…`. Options are on a list.
+no catalog or store, reads (`team.lead`); so do views and databases of Spark's own catalog. Of other formats,
+and where CREATE TABLE names none, it takes those on a list and `meta.…`, `tag.…`, `user.…`. Options are on a
+list; tables of parquet and orc take plain words that neither reads besides. Functions on XML take options as
+`map('rowTag', …)`, but for the one that names a file.
 """
 
 SETTINGS = """

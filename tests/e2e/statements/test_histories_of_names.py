@@ -263,7 +263,8 @@ def test_a_body_is_read_by_who_made_it_and_as_who_calls(named: RunningGateway, p
         owen(paid)
         owen("USE named")
         owen(make.format("FUNCTION those(n INT) RETURNS TABLE (id INT)", "id", "", "amount >= n"))
-        assert ann("SELECT named.paid('AMER')") == [(20,)]
+        owen("CREATE FUNCTION twice(r STRING) RETURNS BIGINT RETURN paid(r) * abs(-2)")
+        assert ann("SELECT named.paid('AMER'), named.twice('AMER')") == [(20, 40)]
         assert ann("SELECT id FROM named.those(15)") == [(2,)]
         ann("CREATE TEMPORARY VIEW calling AS SELECT named.paid('AMER') AS p")
         assert ann("SELECT p FROM calling") == [(20,)]
@@ -278,6 +279,11 @@ def test_a_body_is_read_by_who_made_it_and_as_who_calls(named: RunningGateway, p
         ]
         assert ann("SELECT id FROM named.those(5)") == [(1,)]
         assert ann("SELECT id FROM named.those(15)") == []
+        assert ann("SELECT named.twice('AMER') AS p, named.twice('EMEA') AS q") == [(None, 20)]
+        assert ann("SELECT t.k FROM named.those(5) AS t(k)") == [(1,)]
+        assert ann("DESCRIBE QUERY SELECT named.paid('AMER') AS p") == [("p", "bigint", None)]
+        for call, why in (("twice()", "WRONG_NUM_ARGS"), ("paid(x => 1)", "UNRECOGNIZED_PARAMETER_NAME")):
+            assert why in said(ann, f"SELECT named.{call} AS p")
         assert ann("SELECT t.id FROM named.plain p, LATERAL named.those(p.id - 2) AS t") == [(1,)]
         assert "a plan that is shown" in said(ann, "EXPLAIN SELECT named.paid('AMER')")
         assert "x10" not in said(ann, "SELECT CAST(concat('x', named.paid('EMEA')) AS INT) AS n")
@@ -300,8 +306,39 @@ def test_a_body_is_read_by_who_made_it_and_as_who_calls(named: RunningGateway, p
         # Its definer lacks what it reads.
         assert "ACCESS_DENIED" in said(ann, "SELECT named.paid('AMER')")
         put(GRANTS + FILTER)
-        owen("DROP FUNCTION named.paid")
-        owen("DROP FUNCTION named.those")
+        for name in ("twice", "paid", "those"):
+            owen(f"DROP FUNCTION named.{name}")
+
+
+@pytest.mark.parametrize("endpoint", ENDPOINTS)
+def test_a_temporary_function_ends_with_the_access_that_it_came_of(
+    named: RunningGateway, put: Put, endpoint: str
+) -> None:
+    put(GRANTS)
+    make = "CREATE TEMPORARY FUNCTION own(n INT) RETURNS BIGINT RETURN SELECT sum(amount) FROM named.pay {}"
+    with session(named, endpoint, "ann") as ann:
+        ann(make.format("WHERE amount >= n"))
+        ann("CREATE TEMPORARY FUNCTION mine() RETURNS INT RETURN 3")
+        ann("CREATE TEMPORARY VIEW calling AS SELECT own(5) AS p")
+        ann("DECLARE v BIGINT")
+        ann("SET VAR v = own(5)")
+        assert ann("SELECT own(5), own(15), p, v FROM calling") == [(30, 20, 30, 30)]
+        put(GRANTS + FILTER)
+        assert "UNRESOLVED_ROUTINE" in said(ann, "SELECT own(5)")
+        assert "UNRESOLVED_COLUMN" in said(ann, "SELECT v")
+        assert "the temporary view `calling` ended" in said(ann, "SELECT p FROM calling")
+        assert ann("SELECT mine()") == [(3,)]
+        ann(make.format("WHERE amount >= n"))
+        ann("CREATE TEMPORARY FUNCTION those() RETURNS TABLE (i INT) RETURN SELECT id FROM named.pay")
+        assert ann("SELECT own(5), own(15), i FROM those() AS t(i)") == [(10, None, 1)]
+        for text in ("EXPLAIN EXTENDED SELECT own(5)", "DESCRIBE FUNCTION EXTENDED own"):
+            assert "would show" in said(ann, text)
+        assert "region" not in said(ann, "SELECT CAST(concat('x', own(5)) AS INT)")
+        ann("DROP TEMPORARY FUNCTION own")
+        assert "UNRESOLVED_ROUTINE" in said(ann, "SELECT own(5)")
+        put(GRANTS.replace(ANN_READS, ANN_READS.replace('table: "*"', "table: plain")))
+        assert "UNRESOLVABLE_TABLE_VALUED_FUNCTION" in said(ann, "SELECT i FROM those()")
+        put(GRANTS + FILTER)
 
 
 @pytest.mark.parametrize("endpoint", ENDPOINTS)

@@ -267,6 +267,10 @@ def test_rows_of_functions_built_in_ones_always_and_texts_of_others_as_details()
     rule = AnswerRule(filter=AnswerFilter.CONNECT_FUNCTIONS, details=False)
     assert shown(rule, rows, everything, schema)[1] == ("f", "spark_catalog", ["sales"], None, None, False)
     assert shown(rule, rows, everything, schema)[0] == rows[0]
+    # A temporary one can have row filters and masks in its text.
+    own = ("own", None, None, '{"sqlFunction.query":"SELECT 4711"}', "sqlFunction.", True)
+    rule = AnswerRule(filter=AnswerFilter.CONNECT_FUNCTIONS)
+    assert shown(rule, [own], everything, schema) == [("own", None, None, None, "sqlFunction.", True)]
 
 
 def test_rows_of_columns_by_the_rules_list() -> None:

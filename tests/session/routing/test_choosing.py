@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 from typing import Any
 
@@ -12,6 +13,7 @@ from gateway.model.principal import Principal
 from gateway.model.sparks import Routing, RoutingRule, SparkFacts
 from gateway.session.routing.fleet import Fleet, SparkEntry
 from tests.session.routing.sparks import DANA, EVA, fleet_of
+from tests.speed import patience
 
 ETL = SparkFacts(name="etl", groups=frozenset({"etl"}), tags=frozenset({"big"}), minor="4.2")
 BI = SparkFacts(name="bi", tags=frozenset({"big"}), weight=3, minor="4.3")
@@ -123,6 +125,34 @@ async def test_a_breaker_opens_is_tried_by_the_gateway_and_closes() -> None:
         answers.append(answer)
         await sparks.look()
         assert breaker.state == state
+
+
+async def test_a_spark_that_is_being_tried_holds_up_no_look_at_another() -> None:
+    sparks = fleet_of(ROUTING, (ETL, [], None), (BI, [], None))
+    sparks.limits = replace(sparks.limits, check_s=0.001)
+    tried, silent = asyncio.Event(), asyncio.Event()
+
+    async def hang() -> None:
+        tried.set()
+        await silent.wait()
+
+    async def refuse() -> None:
+        await tried.wait()
+        raise OSError("refused")
+
+    etl, bi = sparks.get("etl"), sparks.get("bi")
+    assert etl is not None
+    assert bi is not None
+    etl.looks = etl.trials = {"thrift": hang}
+    bi.looks = {"thrift": refuse}
+    for _ in range(2):
+        etl.breakers["thrift"].note_failure("session", "no session in time")
+    looking = asyncio.create_task(sparks.run())
+    async with asyncio.timeout(patience(5)):
+        await bi.breakers["thrift"].went_down.wait()
+    assert etl.breakers["thrift"].is_doubted
+    looking.cancel()
+    await asyncio.wait({looking})
 
 
 def test_what_was_drained_stays_so_when_it_joins() -> None:

@@ -25,6 +25,7 @@ import org.apache.spark.sql.catalyst.analysis.UnresolvedRelation;
 import org.apache.spark.sql.catalyst.analysis.UnresolvedSubqueryColumnAliases;
 import org.apache.spark.sql.catalyst.analysis.UnresolvedTable;
 import org.apache.spark.sql.catalyst.analysis.UnresolvedTableOrView;
+import org.apache.spark.sql.catalyst.analysis.UnresolvedTVFAliases;
 import org.apache.spark.sql.catalyst.analysis.UnresolvedTableValuedFunction;
 import org.apache.spark.sql.catalyst.analysis.UnresolvedView;
 import org.apache.spark.sql.catalyst.expressions.Expression;
@@ -96,6 +97,8 @@ final class PlanWalk {
 
     /** Name node (relation, namespace, function, procedure) → its span, for the nodes that have one. */
     final IdentityHashMap nameSpans = new IdentityHashMap();
+    /** Calls of table functions with a list of columns beside their alias: what holds that list. */
+    final IdentityHashMap columnLists = new IdentityHashMap();
 
     private final ParsedText parsed;
     /** Name nodes of other things than relations: they are fields of commands, but can be pinned. */
@@ -204,6 +207,8 @@ final class PlanWalk {
             UnresolvedTableValuedFunction function = (UnresolvedTableValuedFunction) plan;
             List parts = ScalaValues.strings(function.name());
             noteFunction(plan, parts, true, ToldArguments.of(parts, function.functionArgs()));
+        } else if (plan instanceof UnresolvedTVFAliases) {
+            columnLists.put(((UnresolvedTVFAliases) plan).child(), plan);
         } else if (plan instanceof SubqueryAlias) {
             aliases.add(((SubqueryAlias) plan).identifier().name().toLowerCase(Locale.ROOT));
         } else if (plan instanceof Generate && ((Generate) plan).qualifier().isDefined()) {

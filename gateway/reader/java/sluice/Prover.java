@@ -12,6 +12,8 @@ import org.apache.spark.sql.catalyst.analysis.RelationTimeTravel;
 import org.apache.spark.sql.catalyst.analysis.UnresolvedAttribute;
 import org.apache.spark.sql.catalyst.analysis.UnresolvedFunction;
 import org.apache.spark.sql.catalyst.analysis.UnresolvedRelation;
+import org.apache.spark.sql.catalyst.analysis.UnresolvedSubqueryColumnAliases;
+import org.apache.spark.sql.catalyst.analysis.UnresolvedTVFAliases;
 import org.apache.spark.sql.catalyst.analysis.UnresolvedTableValuedFunction;
 import org.apache.spark.sql.catalyst.expressions.Alias;
 import org.apache.spark.sql.catalyst.plans.logical.DeleteFromTable;
@@ -245,6 +247,10 @@ final class Prover {
                         + " takes no qualified name");
                 }
                 names.put(entry.getKey(), parts);
+                Object columns = walk.columnLists.get(entry.getKey());
+                if (columns != null) {
+                    names.put(columns, parts);
+                }
                 applied++;
             }
         }
@@ -327,7 +333,15 @@ final class Prover {
             Object replaced = nodes.get(i);
             Object stands = parsed.root;
             boolean named = alias != null && alias.length() > 0;
-            if (rows && named) {
+            Object columns = walk.columnLists.get(replaced);
+            if (columns != null) {
+                if (named) {
+                    throw new Unproven("a list of columns needs the alias that it has");
+                }
+                stands = new UnresolvedSubqueryColumnAliases(
+                    ((UnresolvedTVFAliases) columns).outputNames(), (LogicalPlan) parsed.root);
+                replaced = columns;
+            } else if (rows && named) {
                 stands = SubqueryAlias$.MODULE$.apply(alias, (LogicalPlan) parsed.root);
             } else if (!rows) {
                 Object around = walk.measures.aliasAround(replaced);
@@ -565,7 +579,9 @@ final class Prover {
         int applied = 0;
         for (int i = 0; i < walk.commands.size(); i++) {
             Object command = walk.commands.get(i);
-            if (!"CreateUserDefinedFunction".equals(ScalaValues.name(command))) {
+            boolean makes = "CreateUserDefinedFunction".equals(ScalaValues.name(command))
+                || "CreateSQLFunctionCommand".equals(ScalaValues.name(command));
+            if (!makes) {
                 continue;
             }
             Map told = (Map) fields.get(command);

@@ -36,15 +36,34 @@ final class ToldArguments {
         Map told = new LinkedHashMap();
         told.put("literal", null);
         told.put("call", null);
+        told.put("keys", null);
+        told.put("other", null);
         told.put("parameter", Boolean.valueOf(expression instanceof Parameter));
         if (expression instanceof Literal && ((Literal) expression).value() instanceof UTF8String) {
             told.put("literal", ((Literal) expression).value().toString());
+        } else if (expression instanceof Literal) {
+            told.put("other", ((Literal) expression).sql());
         } else if (expression instanceof UnresolvedFunction) {
             List parts = ScalaValues.strings(((UnresolvedFunction) expression).nameParts());
             if (parts.size() == 1) {
                 told.put("call", parts.get(0));
+                told.put("keys", keys(((UnresolvedFunction) expression).arguments()));
             }
         }
         return told;
+    }
+
+    /** The strings in every other place, from the first on, as keys of a map are; null where one is no literal. */
+    private static List keys(scala.collection.Iterable arguments) {
+        List all = ScalaValues.list(arguments);
+        List keys = new ArrayList();
+        for (int i = 0; i < all.size(); i += 2) {
+            Object key = all.get(i);
+            if (!(key instanceof Literal) || !(((Literal) key).value() instanceof UTF8String)) {
+                return null;
+            }
+            keys.add(((Literal) key).value().toString());
+        }
+        return keys;
     }
 }
