@@ -14,8 +14,8 @@ from gateway.cli.terminal import BOLD, CYAN, DIM, GREEN, RED, Terminal
 from gateway.cli.users import principal_of
 from gateway.errors import Faults
 from gateway.model.decision import Decision, RowFilter
+from gateway.model.restrictions import hide_salts
 from gateway.model.statement import Cleared, Refused, SessionContext, Verdict
-from gateway.session.restricted_catalog import hide_salts
 
 
 def run(arguments: argparse.Namespace, terminal: Terminal) -> int:

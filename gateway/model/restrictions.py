@@ -170,6 +170,8 @@ ACTIONS: Final = frozenset(
 QUERY_LOCAL: Final = "sha-256-query-local"
 SALT_MARK: Final = b"sluice-query-salt".hex().upper()
 """What every salt begins with in a text, so that texts which are shown can be told to be free of them."""
+SALT_BYTES = 32
+"""Random bytes of a salt; Iceberg asks for 16 at least."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -204,3 +206,12 @@ class TableRestrictions:
     def is_query_local(self) -> bool:
         """Whether what is shown has to be another in each statement."""
         return any(one.action == QUERY_LOCAL for one in self.columns)
+
+
+def hide_salts(text: str) -> str:
+    """Return a text without the salts in it, for whoever reads what Spark is sent."""
+    if SALT_MARK not in text:
+        return text
+    begin, *rest = text.split(SALT_MARK)
+    digits = 2 * SALT_BYTES
+    return begin + "".join(f"***{one[digits:]}" for one in rest)  # RULE (salt-hidden)

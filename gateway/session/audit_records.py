@@ -18,9 +18,9 @@ from typing import Any, Literal
 from gateway.model.audit import AuditEvent, AuditKind
 from gateway.model.decision import NO_POLICY, Decision, Obligation, PolicyRef, RowFilter
 from gateway.model.principal import Principal
+from gateway.model.restrictions import hide_salts
 from gateway.model.statement import Cleared, Client, Refused, ScanRecord, Verdict
 from gateway.session.failures import CallRefusal
-from gateway.session.restricted_catalog import hide_salts
 
 
 def of_principal(principal: Principal) -> dict[str, Any]:

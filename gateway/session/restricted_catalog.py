@@ -15,13 +15,11 @@ from typing import Protocol
 
 from gateway.model.catalog import FUNCTION, CatalogSnapshot, Table, TableKind, TableName
 from gateway.model.files import SESSION_CATALOG
-from gateway.model.restrictions import SALT_MARK, TableRestrictions
+from gateway.model.restrictions import SALT_BYTES, SALT_MARK, TableRestrictions
 from gateway.model.statement import CatalogChanged, Cleared, Verdict
 from gateway.model.table_formats import ICEBERG
 from gateway.session.ports import Catalog
 
-SALT_BYTES = 32
-"""Random bytes of a salt; Iceberg asks for 16 at least."""
 _KEEPING = ("Cache", "Checkpoint", "Stream")
 """In the names of plans by which Spark keeps rows, or computes more of them later."""
 
@@ -43,11 +41,11 @@ class RestrictionSource(Protocol):
 class RestrictedCatalog:
     """What is known while one statement is judged."""
 
-    def __init__(self, source: RestrictionSource | None, catalog: Catalog, user: str) -> None:
+    def __init__(self, source: RestrictionSource, catalog: Catalog, user: str) -> None:
         self._source = source
         self._catalog = catalog
         self._user = user
-        self._names = frozenset[str]() if source is None else source.catalogs
+        self._names = source.catalogs
         self._asked: dict[TableName, TableRestrictions] = {}
         self._salt = ""
 
@@ -76,7 +74,7 @@ class RestrictedCatalog:
     async def ask(self, names: Iterable[TableName], snapshot: CatalogSnapshot) -> CatalogSnapshot:
         """Ask about tables that a snapshot knows, and return it, or a newer one, with what restricts them."""
         source = self._source
-        if source is None or not self._names:
+        if not self._names:
             return snapshot
         folded = [name.fold() for name in names]
         found = {
@@ -103,7 +101,7 @@ class RestrictedCatalog:
     async def still_holds(self, tables: Iterable[Table]) -> bool:
         """Whether tables that something was judged by are restricted as they were then."""
         source = self._source
-        if source is None or not self._names:
+        if not self._names:
             return True
         concerned = [table for table in tables if self._concerns(table.name.fold(), table)]
         told = await asyncio.gather(*(source.ask(self._user, t.name.current.fold()) for t in concerned))
@@ -145,12 +143,3 @@ def _has_current_columns(table: Table, told: TableRestrictions) -> bool:
         return True
     names = [column.name for column in table.columns]
     return any(one.id == told.current_schema and one.names == names for one in told.schemas)
-
-
-def hide_salts(text: str) -> str:
-    """Return a text without the salts in it, for whoever reads what Spark is sent."""
-    if SALT_MARK not in text:
-        return text
-    begin, *rest = text.split(SALT_MARK)
-    digits = 2 * SALT_BYTES
-    return begin + "".join(f"***{one[digits:]}" for one in rest)  # RULE (salt-hidden)

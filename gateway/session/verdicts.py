@@ -219,20 +219,20 @@ class Verdicts:
         if cached is None and cacheable and statement.plan is not None:
             numbered = _extract_ids(statement.plan)
             cached = self._find_renewed(statement, numbered, versions, context)
-        restricted = RestrictedCatalog(self._restrictions, self._catalog, statement.principal.user)
         # RULE (cached-restrictions)
         if (
             cached is not None
             and _still_rests(cached, catalog, principals)
-            and await restricted.still_holds(cached.tables)
+            and await self._is_restricted_as_then(cached, statement.principal.user)
         ):
             self._metrics.judge_cached.observe(time.perf_counter() - begun)
             return cached
+        restricted = self._restrict_for(statement.principal.user)
         anew: frozenset[TableName] = frozenset()
         places: dict[str, tuple[TableName, ...] | str] | None = None if self._places is None else {}
         snapshot = Snapshot(
             policies=policies,
-            catalog=replace(restricted.restrict(catalog), places=places),
+            catalog=replace(catalog if restricted is None else restricted.restrict(catalog), places=places),
             context=context,
             principals=principals,
             anew=anew,
@@ -242,10 +242,11 @@ class Verdicts:
             answer = await self._judge(statement, snapshot)
             if not isinstance(answer, NeedsCatalog):
                 self._metrics.judge_cold.observe(time.perf_counter() - begun)
-                carried = explain_carried_salt(answer) if restricted.salted else ""
+                is_salted = restricted is not None and restricted.salted
+                carried = explain_carried_salt(answer) if is_salted else ""
                 if carried and isinstance(answer, Cleared):
                     return build_refusal(answer, "NOT_GOVERNABLE", "0A000", carried)
-                lasts = not (restricted.salted or anew)  # RULE (salted-not-cached)
+                lasts = not (is_salted or anew)  # RULE (salted-not-cached)
                 if cacheable and isinstance(answer, Cleared) and not answer.provisional and lasts:
                     versions = policies.version, snapshot.catalog.version
                     self._store((statement, False, *versions), answer, context)
@@ -265,8 +266,9 @@ class Verdicts:
                 return refused
             if self._promotion is not None:
                 catalog = await self._catalog.look_up(tuple(needed))
-            # RULE (restrictions-asked)
-            catalog = await restricted.ask(needed, catalog)
+            if restricted is not None:
+                # RULE (restrictions-asked)
+                catalog = await restricted.ask(needed, catalog)
             if self._places is not None and places is not None:
                 tables = await asyncio.gather(*map(self._places.tables_at, answer.urls))
                 places = {**places, **dict(zip(answer.urls, tables, strict=True))}
@@ -385,6 +387,16 @@ class Verdicts:
             action=action,
             request_data=text,
         )
+
+    async def _is_restricted_as_then(self, cached: Cleared, user: str) -> bool:
+        """Whether catalogs restrict what a statement reads as they did when it was judged."""
+        restricted = self._restrict_for(user)
+        return restricted is None or await restricted.still_holds(cached.tables)
+
+    def _restrict_for(self, user: str) -> RestrictedCatalog | None:
+        """Return what a user sees of catalogs that restrict; None where there is none."""
+        source = self._restrictions
+        return None if source is None else RestrictedCatalog(source, self._catalog, user)
 
     def _find_renewed(
         self,
