@@ -14,12 +14,10 @@ from collections.abc import Awaitable, Callable
 from urllib.parse import quote
 
 from gateway.backends.reasons import reason_of
-from gateway.backends.spark_thrift_connection import R, SparkAddress, SparkConnection
+from gateway.backends.spark_thrift_connection import SparkAddress, SparkConnection
 from gateway.errors import AuthenticationFailed, BackendUnavailable, one_line
-from gateway.session.ports import FrameSink, RelayedFrame
-from gateway.wire.calls import TFetchResultsReq
 from gateway.wire.sasl import PlainClient
-from gateway.wire.thrift import MalformedMessage, Struct
+from gateway.wire.thrift import MalformedMessage
 
 MAX_HEAD_BYTES = 64 * 1024
 _LENGTH = struct.Struct(">I")
@@ -42,7 +40,6 @@ class SparkHttpConnection(SparkConnection):
         """`acts_as`: the user whom the login acts as, where it is not his own."""
         super().__init__(address, "", "", redact=redact)
         self._show = show
-        self._shown = ""
         path = f"/{(address.http_path or '').strip('/')}"
         host = f"[{address.host}]" if ":" in address.host else address.host
         query = f"?doAs={quote(acts_as, safe='')}" if acts_as else ""
@@ -54,6 +51,7 @@ class SparkHttpConnection(SparkConnection):
         self._requests: deque[bytes] = deque()
         """Calls that are made when the one before has its reply."""
         self._is_asking = False
+        self._asking: asyncio.Task[None] | None = None
         self.is_refused = False
         """Whether who was shown may not come in."""
         self._response = _HttpResponse(address.max_reply_bytes)
@@ -64,7 +62,7 @@ class SparkHttpConnection(SparkConnection):
     ) -> SparkHttpConnection:
         """Connect. Raises BackendUnavailable, and AuthenticationFailed where there is nothing to show."""
         connection = cls(address, show, acts_as=acts_as, redact=redact)
-        connection._shown = await show()
+        await show()
         try:
             async with asyncio.timeout(address.connect_timeout_s):
                 await asyncio.get_running_loop().create_connection(
@@ -83,24 +81,6 @@ class SparkHttpConnection(SparkConnection):
             raise
         return connection
 
-    async def call(self, method: str, request: Struct, response: type[R], *, urgent: bool = False) -> R:
-        """Make one call. Raises as that of SparkConnection."""
-        await self._renew()
-        return await super().call(method, request, response, urgent=urgent)
-
-    async def relay(self, request: TFetchResultsReq, seqid: int, sink: FrameSink) -> RelayedFrame:
-        """Make a FetchResults call and hand its reply on when it is here. Raises BackendUnavailable."""
-        await self._renew()
-        return await super().relay(request, seqid, sink)
-
-    async def _renew(self) -> None:
-        """Show a token that lasts: an open session outlives the one that it began with."""
-        try:
-            self._shown = await self._show()
-        except AuthenticationFailed as fault:
-            # A session that is open ends like one whose Spark does not know its user any more.
-            raise self._break(BackendUnavailable(fault.message)) from None
-
     # -- inside ------------------------------------------------------------------------------------------
 
     def _begin_login(self, user: str, password: str) -> PlainClient | None:
@@ -113,9 +93,30 @@ class SparkHttpConnection(SparkConnection):
     def _ask(self, transport: asyncio.Transport) -> None:
         if self._is_asking or not self._requests:
             return
-        message = self._requests.popleft()
         self._is_asking = True
-        head = f"{self._head}Authorization: {self._shown}\r\nContent-Length: {len(message)}\r\n\r\n"
+        self._asking = asyncio.create_task(self._send_next(transport, self._requests.popleft()))
+
+    async def _send_next(self, transport: asyncio.Transport, message: bytes) -> None:
+        """Send a call with a token that lasts: an open session outlives the one that it began with."""
+        try:
+            shown = await self._show()  # RULE (http-token-renewed)
+        except AuthenticationFailed as fault:
+            # A session that is open ends like one whose Spark does not know its user any more.
+            self._break(BackendUnavailable(fault.message))
+            return
+        except BackendUnavailable as fault:
+            # Of this call Spark has heard nothing; the next one may be shown again.
+            self._is_asking = False
+            if self._error is None:
+                self._waiting.popleft().fail(fault)
+                self._ask(transport)
+            return
+        except Exception as fault:  # noqa: BLE001 - nobody else hears of it, and the caller would wait on
+            self._break(BackendUnavailable(f"the user cannot be shown to Spark ({type(fault).__name__})"))
+            return
+        if self._error is not None:
+            return
+        head = f"{self._head}Authorization: {shown}\r\nContent-Length: {len(message)}\r\n\r\n"
         transport.write(head.encode() + message)
 
     def _take(self, data: bytes) -> None:
@@ -145,7 +146,8 @@ class SparkHttpConnection(SparkConnection):
         if status in (401, 403):
             self.is_refused = True
             return BackendUnavailable("Spark refused the gateway's login", lasting=True)
-        told = self._redact(one_line(body[:1000].decode("utf-8", "replace")))
+        # RULE (http-body-redacted-whole): of a token that is cut in two each half would pass.
+        told = one_line(self._redact(body[:MAX_HEAD_BYTES].decode("utf-8", "replace")))
         where = f"{self._address.place}: HTTP status {status}: {told}"
         return BackendUnavailable("Spark did not answer a call over HTTP", where=where)
 

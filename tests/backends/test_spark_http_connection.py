@@ -42,6 +42,8 @@ class HttpServer:
     heads: list[dict[str, str]] = field(default_factory=list)
     port: int = 0
     status: str = "200 OK"
+    told: str = "oops"
+    """What it says with another status."""
     until: asyncio.Event | None = None
     """Replies come after it."""
 
@@ -70,7 +72,8 @@ class HttpServer:
                 self.heads.append({**headers, "path": first.split(" ")[1]})
                 body = await reader.readexactly(int(headers["content-length"]))
                 if self.status != "200 OK":
-                    writer.write(f"HTTP/1.1 {self.status}\r\nContent-Length: 4\r\n\r\noops".encode())
+                    length = f"Content-Length: {len(self.told)}"
+                    writer.write(f"HTTP/1.1 {self.status}\r\n{length}\r\n\r\n{self.told}".encode())
                     continue
                 if inner is None:
                     inner = await self._log_in(self._user(headers, first.split(" ")[1]))
@@ -211,6 +214,84 @@ async def test_a_session_that_nobody_waits_for_any_more_is_closed_when_spark_has
             while "CloseSession" not in hive.calls:  # noqa: ASYNC110
                 await asyncio.sleep(0)
         await backend.close()
+
+
+async def test_every_call_of_an_open_session_is_made_by_a_token_of_that_moment() -> None:
+    """A session lasts longer than a token, and is silent for longer: also the first call after that."""
+    is_late = False
+
+    async def renewed(login: SparkLogin) -> str:
+        return "later" if is_late else f"of-{login.principal.user}"
+
+    async with over_http() as (server, hive):
+        hive.on("SELECT 1", NUMBERS)
+        backend = backend_for(server, user_tokens=renewed)
+        session = await backend.open_session(ALICE, protocol_version=9, settings={})
+        before = len(server.heads)
+        is_late = True
+        operation = await session.execute(cleared("SELECT 1"), run_async=True, timeout_s=0)
+        while not (await operation.status()).terminal:
+            pass
+        await operation.fetch(10)
+        await operation.close()
+        await session.close()
+        assert {head["authorization"] for head in server.heads[before:]} == {"Bearer later"}
+
+
+async def test_an_issuer_that_is_away_for_a_moment_ends_no_session() -> None:
+    is_away = False
+
+    async def token(login: SparkLogin) -> str:
+        if is_away:
+            raise BackendUnavailable("the issuer cannot be asked")
+        return f"of-{login.principal.user}"
+
+    async with over_http() as (server, hive):
+        hive.on("SELECT 1", NUMBERS)
+        backend = backend_for(server, user_tokens=token)
+        session = await backend.open_session(ALICE, protocol_version=9, settings={})
+        is_away = True
+        with pytest.raises(BackendUnavailable, match="cannot be asked"):
+            await session.execute(cleared("SELECT 1"), run_async=True, timeout_s=0)
+        is_away = False
+        operation = await session.execute(cleared("SELECT 1"), run_async=True, timeout_s=0)
+        while not (await operation.status()).terminal:
+            pass
+        await session.close()
+
+
+async def test_a_user_whose_token_has_ended_ends_his_session() -> None:
+    has_ended = False
+
+    async def token(login: SparkLogin) -> str:
+        if has_ended:
+            raise AuthenticationFailed("log in again")
+        return f"of-{login.principal.user}"
+
+    async with over_http() as (server, _):
+        backend = backend_for(server, user_tokens=token)
+        session = await backend.open_session(ALICE, protocol_version=9, settings={})
+        before, has_ended = len(server.heads), True
+        with pytest.raises(BackendUnavailable, match="log in again"):
+            await session.execute(cleared("SELECT 1"), run_async=True, timeout_s=0)
+        assert not session.alive
+        await session.close()
+        assert len(server.heads) == before
+
+
+async def test_no_part_of_a_token_is_told_that_a_server_repeats() -> None:
+    token = "of-alice" + "x" * 400
+
+    async def long_token(_login: SparkLogin) -> str:
+        return token
+
+    for before in range(0, 1200, 100):
+        async with over_http() as (server, _):
+            backend = backend_for(server, user_tokens=long_token, secrets=(token,))
+            server.status, server.told = "500 Oops", "y" * before + f" Bearer {token} \r\n"
+            with pytest.raises(BackendUnavailable) as raised:
+                await backend.open_session(ALICE, protocol_version=9, settings={})
+            assert "xx" not in raised.value.for_operators
 
 
 async def test_who_has_nothing_to_show_makes_no_connection() -> None:
