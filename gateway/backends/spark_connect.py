@@ -14,7 +14,7 @@ import asyncio
 import contextlib
 import itertools
 import uuid
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
@@ -34,6 +34,7 @@ from gateway.errors import (
     one_line,
 )
 from gateway.model.reading_settings import GATEWAY_PREFIX, READING_SETTINGS
+from gateway.model.secret_values import without_secrets
 from gateway.model.spark_configuration import (
     ParserConfiguration,
     SparkConfiguration,
@@ -327,13 +328,16 @@ class SparkConnectBackend:
     def call_timeout_s(self) -> float:
         return self._options.call_timeout_s
 
-    def translate(self, error: grpc.aio.AioRpcError, login: SparkLogin) -> Exception:
-        """Return what the session room knows for a status that is not OK."""
+    def translate(
+        self, error: grpc.aio.AioRpcError, login: SparkLogin, metadata: Sequence[tuple[str, str]]
+    ) -> Exception:
+        """Return what the session room knows for a status that is not OK; `metadata` went with the call."""
         is_users = self.shows_users and not login.is_gateway
         if is_users and error.code() is grpc.StatusCode.UNAUTHENTICATED:  # RULE (refused-user-no-outage)
             _log.warning("spark_connect_user_refused", where=self._where)
             return AuthenticationFailed("the Spark behind this gateway does not accept you")
-        return _translate_status(error, self._where)
+        shown = [value.removeprefix("Bearer ") for name, value in metadata if name == "authorization"]
+        return _translate_status(error, self._where, shown)
 
 
 class SparkConnectUser:
@@ -393,7 +397,7 @@ class SparkConnectUser:
         except grpc.aio.AioRpcError as error:
             if error.details() == LOST_STATUS:
                 raise RpcError(code=13, message="Spark ended the upload before it was complete") from None
-            raise backend.translate(error, login) from None
+            raise backend.translate(error, login, metadata) from None
         finally:
             call.cancel()
 
@@ -410,7 +414,7 @@ class SparkConnectUser:
         try:
             return bytes(await call(request, metadata=metadata, timeout=within_s))
         except grpc.aio.AioRpcError as error:
-            raise backend.translate(error, login) from None
+            raise backend.translate(error, login, metadata) from None
 
     async def stream(self, method: str, request: bytes, user: str | bytes) -> AsyncGenerator[bytes, None]:
         """Make a call that is answered by a stream, about a session of the user."""
@@ -423,7 +427,7 @@ class SparkConnectUser:
             async for response in call:
                 yield response
         except grpc.aio.AioRpcError as error:
-            raise backend.translate(error, login) from None
+            raise backend.translate(error, login, metadata) from None
         finally:
             # Also when nobody takes the rest: Spark learns of it at once.
             call.cancel()
@@ -482,11 +486,15 @@ def _set_common(request: pb.ExecutePlanRequest | pb.AnalyzePlanRequest, envelope
         request.client_observed_server_side_session_id = envelope.server_session
 
 
-def _translate_status(error: grpc.aio.AioRpcError, where: str) -> RpcError | BackendUnavailable:
-    """Return what the session room knows for a status that is not OK; `where` is Spark's address."""
+def _translate_status(
+    error: grpc.aio.AioRpcError, where: str, shown: Iterable[str]
+) -> RpcError | BackendUnavailable:
+    """Return what the session room knows for a status that is not OK; `where` is Spark's address, `shown` the
+    token that went with the call."""
     code = error.code()
     message = error.details() or ""
     if code is grpc.StatusCode.UNAVAILABLE:
+        message = without_secrets(message, shown)  # RULE (outage-without-token)
         _log.warning("spark_connect_unavailable", reason=message)
         return BackendUnavailable(
             "Spark cannot be reached, or the connection was lost",
