@@ -36,6 +36,8 @@ MAX_ERROR_BYTES = 4 * 1024 * 1024
 _BELOW_THE_SERVICE = "Spark failed to answer a HiveServer2 call"
 
 _LENGTH = struct.Struct(">I")
+_BETWEEN = "\0\n\0"
+"""Stands in no line of an error."""
 
 KEEP_ALIVE = {"TCP_KEEPIDLE": 60, "TCP_KEEPINTVL": 20, "TCP_KEEPCNT": 3}
 """After a minute of silence Spark's machine is asked three times, at 20 seconds, whether it is still there;
@@ -341,11 +343,13 @@ class SparkConnection(asyncio.Protocol):
             ) from fault
         status: TStatus = reply.status  # type: ignore[attr-defined]  # every reply of the service has one
         if status.statusCode not in (TStatusCode.SUCCESS, TStatusCode.SUCCESS_WITH_INFO):
+            lines = status.infoMessages or ()
             raise BackendError(
                 self._redact(_message(status)),
                 status.sqlState,
                 status.errorCode or 0,
-                tuple(map(self._redact, status.infoMessages or ())),
+                # At once: of the hundreds of lines of a stack each would cost as much as all.
+                tuple(self._redact(_BETWEEN.join(lines)).split(_BETWEEN)) if lines else (),
             )
         return reply
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.removals.operations import Always, Becomes, Deleted, Never
+from tests.removals.operations import Always, Becomes, Condition, Deleted, Never
 from tests.removals.removing import Removal
 
 REMOVALS = (
@@ -149,6 +149,30 @@ REMOVALS = (
         "a gateway is no Spark of its own",
         Becomes("addresses"),
         "app.test_discovering",
+    ),
+    Removal(
+        "http-token-renewed",
+        "each call over HTTP is made by a token of its moment",
+        Becomes("vars(self).setdefault('_first', await self._show())"),
+        "backends.test_spark_http_connection",
+    ),
+    Removal(
+        "http-body-redacted-whole",
+        "no part of a token is told that a server repeats",
+        Becomes("self._redact(one_line(body[:1000].decode('utf-8', 'replace')))"),
+        "backends.test_spark_http_connection",
+    ),
+    Removal(
+        "outage-without-token",
+        "no token is told that stands in why nobody answers",
+        Deleted(),
+        "backends.test_user_identity",
+    ),
+    Removal(
+        "no-token-of-the-future",
+        "no token that was signed by a clock ahead is shown when it was put back",
+        Condition("token and now - since < self._lifetime_s / 2"),
+        "backends.test_token_signing",
     ),
     Removal(
         "shown-user-of-session",
