@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from gateway.backends.delayed_endings import DelayedEndings
@@ -36,7 +36,7 @@ from gateway.errors import AuthenticationFailed, BackendUnavailable
 from gateway.model.principal import Principal
 from gateway.model.secret_values import without_secrets
 from gateway.model.spark_configuration import SparkConfiguration
-from gateway.model.spark_logins import OWN_LOGIN, SparkLogin
+from gateway.model.spark_logins import OWN_LOGIN, SessionLogin, SparkLogin
 from gateway.model.statement import Cleared
 from gateway.session import ports
 from gateway.session.ports import BackendError, BackendFull, FrameSink, OperationState, RelayedFrame
@@ -118,7 +118,7 @@ class SparkThriftBackend:
     ) -> SparkThriftSession:
         catalogs = {**self._options.catalogs(), **await self._options.catalog_logins()} if told else {}
         configuration = session_configuration({**catalogs, **self._options.pinned}, settings)
-        login = build_login(principal)
+        login = SessionLogin(build_login(principal))
         connection = await self.connect(login)
         is_left = False
         is_service = bool(self._options.service) and not login.is_gateway
@@ -164,9 +164,9 @@ class SparkThriftBackend:
     def stop_grace_s(self) -> float:
         return self._options.stop_grace_s
 
-    async def connect(self, login: SparkLogin) -> SparkConnection:
+    async def connect(self, login: SessionLogin) -> SparkConnection:
         """Open a connection for a user. Raises AuthenticationFailed where he has no token to be shown."""
-        options, user = self._options, login.principal.user
+        options, user = self._options, login.user
         password = options.password or "anonymous"
         if options.address.http_path is None:
             name = options.service or user
@@ -176,7 +176,7 @@ class SparkThriftBackend:
         async def show() -> str:
             if tokens is None:
                 return write_basic(options.service or user, password)
-            return f"Bearer {await tokens(login)}"
+            return f"Bearer {await tokens(login.now)}"
 
         return await SparkHttpConnection.open_http(
             options.address,
@@ -249,7 +249,7 @@ class SparkThriftSession(AskingSession):
     def __init__(
         self,
         backend: SparkThriftBackend,
-        login: SparkLogin,
+        login: SessionLogin,
         connection: SparkConnection,
         handle: TSessionHandle,
         reading: OneReading,
@@ -277,6 +277,10 @@ class SparkThriftSession(AskingSession):
         """Return a message of Spark's without the secrets that sessions are told."""
         return message if self._is_probed else self._backend.without_secrets(message)
 
+    def follow(self, find_principal: Callable[[], Principal]) -> None:
+        """Show its user as he is by then from now on. See `BackendSession`."""
+        self._login.find_principal = find_principal
+
     async def read_spark_configuration(self) -> SparkConfiguration:
         """Return what Spark says of how it reads texts in this session; it is asked once.
 
@@ -301,7 +305,7 @@ class SparkThriftSession(AskingSession):
         except BackendError as error:
             raise BackendUnavailable("Spark does not say whose a session is") from error
         # RULE (session-of-whom-it-acts-as)
-        if [str(row[0]) for row in rows] != [self._login.principal.user]:
+        if [str(row[0]) for row in rows] != [self._login.user]:
             raise BackendUnavailable(
                 "Spark has opened the session as somebody else: the gateway's login may not act as users",
                 lasting=True,

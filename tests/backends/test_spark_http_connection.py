@@ -238,6 +238,27 @@ async def test_every_call_of_an_open_session_is_made_by_a_token_of_that_moment()
         assert {head["authorization"] for head in server.heads[before:]} == {"Bearer later"}
 
 
+async def test_a_user_is_shown_with_the_groups_that_he_has_by_now() -> None:
+    shown: list[frozenset[str]] = []
+
+    async def noting(login: SparkLogin) -> str:
+        shown.append(login.principal.groups)
+        return f"of-{login.principal.user}"
+
+    async with over_http() as (server, hive):
+        hive.on("SELECT 1", NUMBERS)
+        now = Principal(user="alice", groups=frozenset({"staff", "payroll"}))
+        session = await backend_for(server, user_tokens=noting).open_session(
+            now, protocol_version=9, settings={}
+        )
+        session.follow(lambda: now)
+        now = Principal(user="alice", groups=frozenset({"staff"}))
+        del shown[:]
+        await session.execute(cleared("SELECT 1"), run_async=True, timeout_s=0)
+        await session.close()
+        assert set(shown) == {now.groups}
+
+
 async def test_an_issuer_that_is_away_for_a_moment_ends_no_session() -> None:
     is_away = False
 

@@ -157,6 +157,18 @@ REMOVALS = (
         "backends.test_spark_http_connection",
     ),
     Removal(
+        "shown-as-he-is-now",
+        "a user is shown to a Spark with the groups of now",
+        Becomes("self.opened"),
+        "backends.test_spark_http_connection",
+    ),
+    Removal(
+        "session-followed",
+        "a session of HiveServer2 shows its user as he is by now",
+        Deleted(),
+        "session.test_renewed",
+    ),
+    Removal(
         "http-body-redacted-whole",
         "no part of a token is told that a server repeats",
         Becomes("self._redact(one_line(body[:1000].decode('utf-8', 'replace')))"),
