@@ -253,6 +253,24 @@ REMOVALS = (
         "session.test_shares",
     ),
     Removal(
+        "limit-wish-taken-back",
+        "who was refused once keeps no place from others",
+        Condition("not granted"),
+        "session.test_shares",
+    ),
+    Removal(
+        "limit-wish-without-answer",
+        "a wish whose answer was lost is taken back",
+        Deleted(),
+        "session.test_shares",
+    ),
+    Removal(
+        "unused-limit-forgotten",
+        "nothing is kept of the limits of users who are gone",
+        Never(),
+        "session.test_shares",
+    ),
+    Removal(
         "limit-share-not-kept",
         "a gateway does not push in before those who wait at another one",
         Deleted(),
