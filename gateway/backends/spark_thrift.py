@@ -25,7 +25,7 @@ from typing import Any
 from gateway.backends.delayed_endings import DelayedEndings
 from gateway.backends.one_reading import OneReading
 from gateway.backends.spark_http_connection import SparkHttpConnection, write_basic
-from gateway.backends.spark_thrift_connection import Begun, SparkConnection
+from gateway.backends.spark_thrift_connection import Begun, SparkConnection, close_unwanted
 from gateway.backends.spark_thrift_options import (
     PROXY_USER,
     SparkThriftOptions,
@@ -78,15 +78,6 @@ def build_login(principal: Principal) -> SparkLogin:
     return SparkLogin(principal, asker.token)
 
 
-async def _close_unwanted(connection: SparkConnection, opening: asyncio.Task[calls.TOpenSessionResp]) -> None:
-    """Close a session when Spark has opened it that nobody waits for any more."""
-    with contextlib.suppress(BackendError, BackendUnavailable):
-        if (handle := (await opening).sessionHandle) is not None:
-            close = calls.TCloseSessionReq(sessionHandle=handle)
-            await connection.call("CloseSession", close, calls.TCloseSessionResp)
-    connection.abort()
-
-
 class SparkThriftBackend:
     """Opens sessions of Spark, and keeps those that were stopped until they may be closed."""
 
@@ -110,6 +101,7 @@ class SparkThriftBackend:
                 await session.read_spark_configuration()
         except BaseException:
             session.connection.abort()
+            await session.close()
             raise
         return session
 
@@ -132,9 +124,9 @@ class SparkThriftBackend:
             try:
                 reply = await asyncio.shield(opening)
             except asyncio.CancelledError:
-                if self._options.address.http_path is not None:
+                if self.keeps_sessions:
                     # It does not end with its connection, as others do.
-                    self.endings.schedule(0, lambda: _close_unwanted(connection, opening))
+                    self.endings.schedule(0, lambda: close_unwanted(connection, opening))
                     is_left = True
                 raise
             if reply.sessionHandle is None or reply.serverProtocolVersion != protocol_version:
@@ -184,6 +176,11 @@ class SparkThriftBackend:
             acts_as=user if options.service and tokens is None and not login.is_gateway else "",
             redact=self.without_secrets,
         )
+
+    @property
+    def keeps_sessions(self) -> bool:
+        """Whether a session goes on without its connection."""
+        return self._options.address.http_path is not None
 
     @property
     def acts_as_users(self) -> bool:
@@ -397,13 +394,18 @@ class SparkThriftSession(AskingSession):
             await self._end()
 
     async def _end(self) -> None:
-        request = calls.TCloseSessionReq(sessionHandle=self._handle)
-        # Should it fail: the connection is dropped next, and the session ends with it.
-        with contextlib.suppress(BackendError, BackendUnavailable):
-            if self._connection.alive:
-                await self.call_now("CloseSession", request, calls.TCloseSessionResp)
+        if self._connection.alive:
+            await self._close_in_spark()
+        elif self._backend.keeps_sessions:  # RULE (http-session-not-left)
+            self._backend.endings.schedule(0, self._close_in_spark)
         self._connection.abort()
         await self._connection.wait_closed()
+
+    async def _close_in_spark(self) -> None:
+        request = calls.TCloseSessionReq(sessionHandle=self._handle)
+        # Should it fail: a binary session ends with its connection.
+        with contextlib.suppress(BackendError, BackendUnavailable, AuthenticationFailed):
+            await self.call_now("CloseSession", request, calls.TCloseSessionResp)
 
     def note_ended(self, operation: SparkThriftOperation) -> None:
         """Note that Spark says that the statement has ended by itself."""
@@ -438,7 +440,7 @@ class SparkThriftSession(AskingSession):
 
     async def call_now(self, method: str, request: Struct, response: type[Struct]) -> None:
         """Make a call that does not stand behind another's long poll: then it takes a second connection."""
-        if self._connection.idle:
+        if self._connection.idle and (self._connection.alive or not self._backend.keeps_sessions):
             await self._connection.call(method, request, response, urgent=True)
             return
         beside = await self._backend.connect(self._login)

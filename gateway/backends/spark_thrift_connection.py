@@ -8,6 +8,7 @@ hands the bytes on as they arrive, and reading stops while their taker is slow.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import socket
 import ssl
 import struct
@@ -20,7 +21,13 @@ from gateway.backends.reasons import reason_of
 from gateway.backends.spark_thrift_exchanges import Exchange, Gathered, Relayed
 from gateway.errors import BackendUnavailable, InvalidRequest
 from gateway.session.ports import BackendError, FrameSink, RelayedFrame
-from gateway.wire.calls import TFetchResultsReq, TFetchResultsResp
+from gateway.wire.calls import (
+    TCloseSessionReq,
+    TCloseSessionResp,
+    TFetchResultsReq,
+    TFetchResultsResp,
+    TOpenSessionResp,
+)
 from gateway.wire.frames import HEADER_BYTES, frame
 from gateway.wire.messages import CallFailed, decode_reply, encode_call
 from gateway.wire.peek import FetchPeek
@@ -378,3 +385,12 @@ def _message(status: TStatus) -> str:
         return status.errorMessage
     # Some errors of HiveServer2 come without a message, but with the exception as `*class:message:…` lines.
     return next(iter(status.infoMessages or ()), "Spark reports an error without a message")
+
+
+async def close_unwanted(connection: SparkConnection, opening: asyncio.Task[TOpenSessionResp]) -> None:
+    """Close a session when Spark has opened it that nobody waits for any more."""
+    with contextlib.suppress(BackendError, BackendUnavailable):
+        if (handle := (await opening).sessionHandle) is not None:
+            close = TCloseSessionReq(sessionHandle=handle)
+            await connection.call("CloseSession", close, TCloseSessionResp)
+    connection.abort()

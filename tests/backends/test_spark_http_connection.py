@@ -48,6 +48,7 @@ class HttpServer:
     """Replies come after it."""
 
     tasks: set[asyncio.Task[None]] = field(default_factory=set)
+    kept: list[asyncio.StreamWriter] = field(default_factory=list)
 
     def accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.tasks.add(asyncio.create_task(self._serve(reader, writer)))
@@ -56,6 +57,8 @@ class HttpServer:
         for task in self.tasks:
             task.cancel()
         await asyncio.gather(*self.tasks, return_exceptions=True)
+        for writer in self.kept:
+            writer.close()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
@@ -87,7 +90,8 @@ class HttpServer:
             pass
         finally:
             if inner is not None:
-                inner[1].close()
+                # A session does not end with its connection.
+                self.kept.append(inner[1])
 
     def _user(self, headers: dict[str, str], path: str) -> str:
         acts_as = parse_qs(urlsplit(path).query).get("doAs")
@@ -298,6 +302,28 @@ async def test_a_user_whose_token_has_ended_ends_his_session() -> None:
         assert not session.alive
         await session.close()
         assert len(server.heads) == before
+
+
+async def test_no_session_is_left_in_spark_that_was_opened_as_somebody_else() -> None:
+    async with over_http() as (server, hive):
+        hive.on("SELECT current_user()", Answer.text(("svc",)))
+        backend = backend_for(server, service="svc", password="x")
+        with pytest.raises(BackendUnavailable, match="as somebody else"):
+            await backend.open_session(ALICE, protocol_version=9, settings={})
+        await backend.close()
+        assert (len(hive.opened), hive.sessions) == (1, 0)
+
+
+async def test_no_session_is_left_in_spark_whose_connection_was_lost() -> None:
+    async with over_http() as (server, hive):
+        ASKER.set(CatalogAsker("shown"))
+        backend = backend_for(server, user_tokens=token_of)
+        session = await backend.open_session(ALICE, protocol_version=9, settings={})
+        session.connection.abort()
+        assert hive.sessions == 1
+        await session.close()
+        await backend.close()
+        assert hive.sessions == 0
 
 
 async def test_no_part_of_a_token_is_told_that_a_server_repeats() -> None:

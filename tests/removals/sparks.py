@@ -169,6 +169,12 @@ REMOVALS = (
         "session.test_renewed",
     ),
     Removal(
+        "http-session-not-left",
+        "no session is left in a Spark that keeps sessions without connections",
+        Never(),
+        "backends.test_spark_http_connection",
+    ),
+    Removal(
         "http-body-redacted-whole",
         "no part of a token is told that a server repeats",
         Becomes("self._redact(one_line(body[:1000].decode('utf-8', 'replace')))"),
