@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import contextlib
 import struct
 from collections import deque
 from collections.abc import Awaitable, Callable
@@ -16,6 +17,8 @@ from urllib.parse import quote
 from gateway.backends.reasons import reason_of
 from gateway.backends.spark_thrift_connection import SparkAddress, SparkConnection
 from gateway.errors import AuthenticationFailed, BackendUnavailable, one_line
+from gateway.session.ports import FrameSink, RelayedFrame
+from gateway.wire.calls import TFetchResultsReq
 from gateway.wire.sasl import PlainClient
 from gateway.wire.thrift import MalformedMessage
 
@@ -52,6 +55,9 @@ class SparkHttpConnection(SparkConnection):
         """Calls that are made when the one before has its reply."""
         self._is_asking = False
         self._asking: asyncio.Task[None] | None = None
+        self._connecting = asyncio.Lock()
+        self._is_last_reply = False
+        """Whether the server has said that it closes the connection, which has not happened yet."""
         self.is_refused = False
         """Whether who was shown may not come in."""
         self._response = _HttpResponse(address.max_reply_bytes)
@@ -64,39 +70,78 @@ class SparkHttpConnection(SparkConnection):
         connection = cls(address, show, acts_as=acts_as, redact=redact)
         await show()
         try:
-            async with asyncio.timeout(address.connect_timeout_s):
-                await asyncio.get_running_loop().create_connection(
-                    lambda: connection, address.host, address.port, ssl=address.ssl
-                )
-        except TimeoutError:
-            connection.abort()
-            where = f"{address.place}, within {address.connect_timeout_s:g} s"
-            raise BackendUnavailable("Spark did not answer in time", where=where) from None
-        except OSError as error:
-            connection.abort()
-            where = f"{address.place}: {reason_of(error)}"
-            raise BackendUnavailable("Spark cannot be reached", where=where) from error
+            await connection._connect()
         except BaseException:
             connection.abort()
             raise
         return connection
 
+    @property
+    def alive(self) -> bool:
+        return self._error is None
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if self._is_last_reply:
+            self._is_last_reply = False  # it was dropped here
+            return
+        self._transport = None
+        if self._waiting or self._error is not None:  # RULE (http-idle-lost-nothing)
+            super().connection_lost(exc)
+
+    async def wait_closed(self) -> None:
+        if self._transport is not None:
+            await super().wait_closed()
+
     # -- inside ------------------------------------------------------------------------------------------
+
+    async def relay(self, request: TFetchResultsReq, seqid: int, sink: FrameSink) -> RelayedFrame:
+        """Make a FetchResults call and hand its reply on when it is here. Raises BackendUnavailable."""
+        await self._reconnect()
+        return await super().relay(request, seqid, sink)
+
+    async def _reconnect(self) -> asyncio.Transport:
+        """Return what calls go by: servers and proxies end connections that are idle, and those that had so
+        many requests. Raises BackendUnavailable."""
+        async with self._connecting:
+            if self._error is None and self._transport is None:
+                try:
+                    await self._connect()
+                except BackendUnavailable as fault:
+                    raise self._break(fault) from None
+        return self._usable()
+
+    async def _connect(self) -> None:
+        address = self._address
+        try:
+            async with asyncio.timeout(address.connect_timeout_s):
+                await asyncio.get_running_loop().create_connection(
+                    lambda: self, address.host, address.port, ssl=address.ssl
+                )
+        except TimeoutError:
+            where = f"{address.place}, within {address.connect_timeout_s:g} s"
+            raise BackendUnavailable("Spark did not answer in time", where=where) from None
+        except OSError as error:
+            where = f"{address.place}: {reason_of(error)}"
+            raise BackendUnavailable("Spark cannot be reached", where=where) from error
 
     def _begin_login(self, user: str, password: str) -> PlainClient | None:
         return None
 
-    def _write(self, transport: asyncio.Transport, message: bytes) -> None:
-        self._requests.append(message)
-        self._ask(transport)
+    def _require_open(self) -> None:
+        if self._error is not None:
+            self._usable()
 
-    def _ask(self, transport: asyncio.Transport) -> None:
+    def _write(self, message: bytes) -> None:
+        self._requests.append(message)
+        self._ask()
+
+    def _ask(self) -> None:
         if self._is_asking or not self._requests:
             return
         self._is_asking = True
-        self._asking = asyncio.create_task(self._send_next(transport, self._requests.popleft()))
+        self._asking = asyncio.create_task(self._send_next(self._requests.popleft()))
 
-    async def _send_next(self, transport: asyncio.Transport, message: bytes) -> None:
+    async def _send_next(self, message: bytes) -> None:
         """Send a call with a token that lasts: an open session outlives the one that it began with."""
         try:
             shown = await self._show()  # RULE (http-token-renewed)
@@ -109,15 +154,16 @@ class SparkHttpConnection(SparkConnection):
             self._is_asking = False
             if self._error is None:
                 self._waiting.popleft().fail(fault)
-                self._ask(transport)
+                self._ask()
             return
         except Exception as fault:  # noqa: BLE001 - nobody else hears of it, and the caller would wait on
             self._break(BackendUnavailable(f"the user cannot be shown to Spark ({type(fault).__name__})"))
             return
-        if self._error is not None:
-            return
-        head = f"{self._head}Authorization: {shown}\r\nContent-Length: {len(message)}\r\n\r\n"
-        transport.write(head.encode() + message)
+        with contextlib.suppress(BackendUnavailable):
+            (await self._reconnect()).write(self._write_head(shown, message) + message)
+
+    def _write_head(self, shown: str, message: bytes) -> bytes:
+        return f"{self._head}Authorization: {shown}\r\nContent-Length: {len(message)}\r\n\r\n".encode()
 
     def _take(self, data: bytes) -> None:
         while data:
@@ -133,13 +179,16 @@ class SparkHttpConnection(SparkConnection):
                 return
             if not body:
                 raise MalformedMessage("an empty reply")
+            if self._response.is_last and self._transport is not None:
+                self._is_last_reply = True
+                self._transport.abort()
+                self._transport = None
             self._response = _HttpResponse(self._address.max_reply_bytes)
             exchange.begin(len(body))
             exchange.take(_LENGTH.pack(len(body)) + body)
             exchange.end()
             self._waiting.popleft()
-            if self._transport is not None:
-                self._ask(self._transport)
+            self._ask()
 
     def _explain_status(self, body: bytes) -> BackendUnavailable:
         status = self._response.status
@@ -157,6 +206,8 @@ class _HttpResponse:
 
     def __init__(self, most: int) -> None:
         self.status = 0
+        self.is_last = False
+        """Whether the server closes the connection after it."""
         self._most = most
         self._head = bytearray()
         self._body = bytearray()
@@ -203,6 +254,7 @@ class _HttpResponse:
             self._head.clear()
             return self._take_head(rest) if rest else b""
         self._is_chunked = headers.get("transfer-encoding", "").lower() == "chunked"
+        self.is_last = "close" in headers.get("connection", "").lower()
         length = headers.get("content-length", "")
         if not self._is_chunked and not length.isdecimal():
             raise MalformedMessage("a response of HTTP without a length")

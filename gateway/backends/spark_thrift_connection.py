@@ -325,17 +325,20 @@ class SparkConnection(asyncio.Protocol):
             raise BackendUnavailable("the connection to Spark is closed")
         return self._transport
 
+    def _require_open(self) -> None:
+        self._usable()
+
     def _send(self, exchange: Exchange, method: str, request: Struct, seqid: int) -> None:
-        transport = self._usable()
+        self._require_open()
         try:
             message = encode_call(method, seqid, request)
         except ValueError as error:
             raise InvalidRequest("the text contains lone surrogates, which are not valid Unicode") from error
         self._waiting.append(exchange)
-        self._write(transport, message)
+        self._write(message)
 
-    def _write(self, transport: asyncio.Transport, message: bytes) -> None:
-        transport.write(frame(message))
+    def _write(self, message: bytes) -> None:
+        self._usable().write(frame(message))
 
     def _decode(self, data: bytes, response: type[R]) -> R:
         try:

@@ -41,6 +41,10 @@ class HttpServer:
     way: Way = "length"
     heads: list[dict[str, str]] = field(default_factory=list)
     port: int = 0
+    requests: int = 1000
+    """How many a connection may make."""
+    tells: bool = True
+    """Whether it says that it closes one."""
     status: str = "200 OK"
     told: str = "oops"
     """What it says with another status."""
@@ -53,10 +57,13 @@ class HttpServer:
     def accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.tasks.add(asyncio.create_task(self._serve(reader, writer)))
 
-    async def close(self) -> None:
+    async def drop(self) -> None:
         for task in self.tasks:
             task.cancel()
         await asyncio.gather(*self.tasks, return_exceptions=True)
+
+    async def close(self) -> None:
+        await self.drop()
         for writer in self.kept:
             writer.close()
 
@@ -69,7 +76,8 @@ class HttpServer:
     async def _converse(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         inner: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
         try:
-            while head := await reader.readuntil(b"\r\n\r\n"):
+            for left in reversed(range(self.requests)):
+                head = await reader.readuntil(b"\r\n\r\n")
                 first, *lines = head.decode().strip().split("\r\n")
                 headers = {name.lower(): value for name, value in (one.split(": ", 1) for one in lines)}
                 self.heads.append({**headers, "path": first.split(" ")[1]})
@@ -85,7 +93,7 @@ class HttpServer:
                 body = await inner[0].readexactly(length)
                 if self.until is not None:
                     await self.until.wait()
-                await self._answer(writer, body)
+                await self._answer(writer, body, is_last=not left)
         except (asyncio.IncompleteReadError, ConnectionError):
             pass
         finally:
@@ -110,8 +118,9 @@ class HttpServer:
             pass
         return reader, writer
 
-    async def _answer(self, writer: asyncio.StreamWriter, body: bytes) -> None:
+    async def _answer(self, writer: asyncio.StreamWriter, body: bytes, *, is_last: bool) -> None:
         head = b"HTTP/1.1 200 OK\r\nContent-Type: application/x-thrift\r\n"
+        head += b"Connection: close\r\n" if is_last and self.tells else b""
         if self.way == "length":
             writer.write(head + f"Content-Length: {len(body)}\r\n\r\n".encode() + body)
             return
@@ -302,6 +311,44 @@ async def test_a_user_whose_token_has_ended_ends_his_session() -> None:
         assert not session.alive
         await session.close()
         assert len(server.heads) == before
+
+
+async def test_a_session_goes_on_when_its_connection_was_closed_while_nothing_was_asked() -> None:
+    async with over_http() as (server, hive):
+        hive.on("SELECT 1", NUMBERS)
+        ASKER.set(CatalogAsker("shown"))
+        backend = backend_for(server, user_tokens=token_of)
+        session = await backend.open_session(ALICE, protocol_version=9, settings={})
+        while session.connection._waiting:
+            await asyncio.sleep(0)
+        await server.drop()
+        while session.connection._transport is not None:
+            await asyncio.sleep(0)
+        await session.execute(cleared("SELECT 1"), run_async=True, timeout_s=0)
+        await session.close()
+        await backend.close()
+        assert (len(hive.opened), hive.sessions) == (1, 0)
+
+
+@pytest.mark.parametrize("way", ["length", "chunks"])
+async def test_a_session_goes_on_by_another_connection_when_the_server_has_closed_one(way: Way) -> None:
+    async with over_http(way) as (server, hive):
+        server.requests = 1
+        hive.on("SELECT 1", NUMBERS)
+        ASKER.set(CatalogAsker("shown"))
+        backend = backend_for(server, user_tokens=token_of)
+        session = await backend.open_session(ALICE, protocol_version=9, settings={})
+        for _ in range(2):
+            operation = await session.execute(cleared("SELECT 1"), run_async=True, timeout_s=0)
+            while not (await operation.status()).terminal:
+                pass
+            sink = Sink()
+            assert (await operation.relay(0, 2000, 0, 7, sink)).rows > 0
+            await operation.close()
+        await session.close()
+        await backend.close()
+        assert (len(hive.opened), hive.sessions) == (1, 0)
+        assert len(server.tasks) == len(server.heads)
 
 
 async def test_no_session_is_left_in_spark_that_was_opened_as_somebody_else() -> None:

@@ -169,6 +169,12 @@ REMOVALS = (
         "session.test_renewed",
     ),
     Removal(
+        "http-idle-lost-nothing",
+        "a session goes on when its connection was closed while nothing was asked",
+        Always(),
+        "backends.test_spark_http_connection",
+    ),
+    Removal(
         "http-session-not-left",
         "no session is left in a Spark that keeps sessions without connections",
         Never(),
