@@ -122,6 +122,9 @@ class SparkConnectBackend:
         self._untouched: tuple[tuple[str, str], Mapping[str, str]] | None = None
         """The process that was asked last, and what is set in a session there that no client has touched."""
         self._metadata = (("authorization", f"Bearer {options.token}"),) if options.token else ()
+        self._probe_session = str(uuid.uuid4())  # RULE (probe-session-unknown)
+        """That of probes. It is told the gateway's own logins to catalogs: a user of its name must not find
+        it."""
         self.own = self.act_for(lambda: OWN_LOGIN)
         """What the gateway asks for itself."""
 
@@ -229,7 +232,7 @@ class SparkConnectBackend:
         """
         try:
             async with asyncio.timeout(self._options.connect_timeout_s):
-                asked = ConnectQuestions(self.own, PROBE_SESSION, PROBE_USER, "")
+                asked = ConnectQuestions(self.own, self._probe_session, PROBE_USER, "")
                 settings = await asked.settings()
                 return SparkConfiguration(version=await asked.version(), settings=settings, parsers=())
         except (TimeoutError, RpcError) as error:
@@ -260,7 +263,9 @@ class SparkConnectBackend:
         try:
             async with asyncio.timeout(self._options.connect_timeout_s):
                 with ask_as_gateway():
-                    _, configuration, _ = await self._open_session(self.own, PROBE_SESSION, PROBE_USER, "")
+                    _, configuration, _ = await self._open_session(
+                        self.own, self._probe_session, PROBE_USER, ""
+                    )
                 return configuration
         except (TimeoutError, RpcError) as error:
             raise self._explain_no_answer(error) from None
@@ -270,7 +275,7 @@ class SparkConnectBackend:
         `probe` does; waits for as long as the caller does."""
         configuration = await self.probe()
         request = pb.ExecutePlanRequest(
-            session_id=PROBE_SESSION,
+            session_id=self._probe_session,
             user_context=pb.UserContext(user_id=PROBE_USER, user_name=PROBE_USER),
         )
         request.plan.root.catalog.database_exists.db_name = "default"
@@ -436,8 +441,6 @@ class SparkConnectUser:
 _CATALOG = "spark.sql.catalog."
 
 
-PROBE_SESSION = "00000000-0000-4000-8000-000000000001"
-"""The session of the gateway's own user that probes use; Spark wants a UUID."""
 PROBE_USER = OWN_LOGIN.principal.user
 
 

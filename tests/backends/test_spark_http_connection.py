@@ -28,6 +28,7 @@ from gateway.wire.sasl import PlainClient
 from gateway.wire.thrift import MalformedMessage
 from tests.backends.fake_hive_server import Answer, FakeHiveServer
 from tests.backends.test_spark_thrift import ALICE, NUMBERS, Sink, cleared
+from tests.session.fakes import until
 from tests.speed import patience
 
 Way = Literal["length", "chunks", "pieces"]
@@ -319,11 +320,9 @@ async def test_a_session_goes_on_when_its_connection_was_closed_while_nothing_wa
         ASKER.set(CatalogAsker("shown"))
         backend = backend_for(server, user_tokens=token_of)
         session = await backend.open_session(ALICE, protocol_version=9, settings={})
-        while session.connection._waiting:
-            await asyncio.sleep(0)
+        await until(lambda: not session.connection._waiting)
         await server.drop()
-        while session.connection._transport is not None:
-            await asyncio.sleep(0)
+        await until(lambda: session.connection._transport is None)
         await session.execute(cleared("SELECT 1"), run_async=True, timeout_s=0)
         await session.close()
         await backend.close()

@@ -17,7 +17,7 @@ from gateway.model.spark_logins import SparkLogin
 from gateway.session.ports import Envelope
 from gateway.wire import connect_calls
 from gateway.wire.connect import METHODS, pb
-from gateway.wire.connect_requests import read_user
+from gateway.wire.connect_requests import is_uuid, read_user
 from tests.backends.fake_connect_server import Configured, FakeConnectServer, spark_connect
 from tests.backends.test_spark_connect import SESSION, all_of, answering, cleared, two
 from tests.speed import patience
@@ -182,3 +182,14 @@ async def test_what_stands_before_a_spark_that_is_away_tells_nobody_the_token_th
         assert "upstream is away" in raised.value.for_operators
         assert "upstream is away" in str(logged)
         assert "token-of-" not in f"{raised.value.for_operators} {logged}"
+
+
+async def test_a_user_of_the_gateways_own_name_cannot_name_the_session_of_its_probes() -> None:
+    async with spark_connect() as server, proxied(server) as one, proxied(server) as other:
+        Configured(server)
+        for backend in (one, one, other):
+            await backend.probe()
+        asked = [request for method, request, _ in server.calls if method == "Config"]
+        probed = [pb.ConfigRequest.FromString(request).session_id for request in asked]
+        assert len(set(probed)) == 2
+        assert all(map(is_uuid, probed))

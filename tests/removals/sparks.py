@@ -187,6 +187,12 @@ REMOVALS = (
         "backends.test_spark_http_connection",
     ),
     Removal(
+        "probe-session-unknown",
+        "no user of the gateway's own name finds the session of its probes",
+        Becomes("'00000000-0000-4000-8000-000000000001'"),
+        "backends.test_user_identity",
+    ),
+    Removal(
         "outage-without-token",
         "no token is told that stands in why nobody answers",
         Deleted(),
