@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import yaml
 
@@ -27,7 +28,7 @@ EMPLOYEE = TableName("spark_catalog", "hr", "employee")
 
 def evaluation(user: str) -> Evaluation:
     data = yaml.safe_load((CASES / "world.yaml").read_text(encoding="utf-8"))
-    people = {name: {"groups": []} for name in ("ann", "bob")}
+    people: dict[str, Any] = {name: {"groups": []} for name in ("ann", "bob")}
     world = World({**data, "pack": PACK, "people": people})
     return Evaluation(
         principal=world.principal(user),
