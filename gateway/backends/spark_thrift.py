@@ -274,9 +274,9 @@ class SparkThriftSession(AskingSession):
         """Return a message of Spark's without the secrets that sessions are told."""
         return message if self._is_probed else self._backend.without_secrets(message)
 
-    def follow(self, find_principal: Callable[[], Principal]) -> None:
+    def follow(self, login: Callable[[], Principal]) -> None:
         """Show its user as he is by then from now on. See `BackendSession`."""
-        self._login.find_principal = find_principal
+        self._login.find_principal = login
 
     async def read_spark_configuration(self) -> SparkConfiguration:
         """Return what Spark says of how it reads texts in this session; it is asked once.

@@ -128,7 +128,7 @@ class BackendOperation(Protocol):
 class BackendSession(Protocol):
     """A Spark session that belongs to one client session, under the client's identity."""
 
-    def follow(self, find_principal: Callable[[], Principal]) -> None:
+    def follow(self, login: Callable[[], Principal]) -> None:
         """Show its user from the next call on with the groups and attributes that he has by then."""
         ...
 

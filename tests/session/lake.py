@@ -240,7 +240,7 @@ class LakeSession:
         self.views: dict[str, str] = {}
         self.lost = False
 
-    def follow(self, find_principal: Callable[[], Principal]) -> None:
+    def follow(self, login: Callable[[], Principal]) -> None:
         """Nobody asks it who is shown."""
 
     async def own_settings(self) -> dict[str, str]:
