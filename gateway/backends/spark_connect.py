@@ -14,7 +14,7 @@ import asyncio
 import contextlib
 import itertools
 import uuid
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
@@ -34,6 +34,7 @@ from gateway.errors import (
     one_line,
 )
 from gateway.model.reading_settings import GATEWAY_PREFIX, READING_SETTINGS
+from gateway.model.secret_values import without_secrets
 from gateway.model.spark_configuration import (
     ParserConfiguration,
     SparkConfiguration,
@@ -121,6 +122,9 @@ class SparkConnectBackend:
         self._untouched: tuple[tuple[str, str], Mapping[str, str]] | None = None
         """The process that was asked last, and what is set in a session there that no client has touched."""
         self._metadata = (("authorization", f"Bearer {options.token}"),) if options.token else ()
+        self._probe_session = str(uuid.uuid4())  # RULE (probe-session-unknown)
+        """That of probes. It is told the gateway's own logins to catalogs: a user of its name must not find
+        it."""
         self.own = self.act_for(lambda: OWN_LOGIN)
         """What the gateway asks for itself."""
 
@@ -228,7 +232,7 @@ class SparkConnectBackend:
         """
         try:
             async with asyncio.timeout(self._options.connect_timeout_s):
-                asked = ConnectQuestions(self.own, PROBE_SESSION, PROBE_USER, "")
+                asked = ConnectQuestions(self.own, self._probe_session, PROBE_USER, "")
                 settings = await asked.settings()
                 return SparkConfiguration(version=await asked.version(), settings=settings, parsers=())
         except (TimeoutError, RpcError) as error:
@@ -259,7 +263,9 @@ class SparkConnectBackend:
         try:
             async with asyncio.timeout(self._options.connect_timeout_s):
                 with ask_as_gateway():
-                    _, configuration, _ = await self._open_session(self.own, PROBE_SESSION, PROBE_USER, "")
+                    _, configuration, _ = await self._open_session(
+                        self.own, self._probe_session, PROBE_USER, ""
+                    )
                 return configuration
         except (TimeoutError, RpcError) as error:
             raise self._explain_no_answer(error) from None
@@ -269,7 +275,7 @@ class SparkConnectBackend:
         `probe` does; waits for as long as the caller does."""
         configuration = await self.probe()
         request = pb.ExecutePlanRequest(
-            session_id=PROBE_SESSION,
+            session_id=self._probe_session,
             user_context=pb.UserContext(user_id=PROBE_USER, user_name=PROBE_USER),
         )
         request.plan.root.catalog.database_exists.db_name = "default"
@@ -327,13 +333,16 @@ class SparkConnectBackend:
     def call_timeout_s(self) -> float:
         return self._options.call_timeout_s
 
-    def translate(self, error: grpc.aio.AioRpcError, login: SparkLogin) -> Exception:
-        """Return what the session room knows for a status that is not OK."""
+    def translate(
+        self, error: grpc.aio.AioRpcError, login: SparkLogin, metadata: Sequence[tuple[str, str]]
+    ) -> Exception:
+        """Return what the session room knows for a status that is not OK; `metadata` went with the call."""
         is_users = self.shows_users and not login.is_gateway
         if is_users and error.code() is grpc.StatusCode.UNAUTHENTICATED:  # RULE (refused-user-no-outage)
             _log.warning("spark_connect_user_refused", where=self._where)
             return AuthenticationFailed("the Spark behind this gateway does not accept you")
-        return _translate_status(error, self._where)
+        shown = [value.removeprefix("Bearer ") for name, value in metadata if name == "authorization"]
+        return _translate_status(error, self._where, shown)
 
 
 class SparkConnectUser:
@@ -393,7 +402,7 @@ class SparkConnectUser:
         except grpc.aio.AioRpcError as error:
             if error.details() == LOST_STATUS:
                 raise RpcError(code=13, message="Spark ended the upload before it was complete") from None
-            raise backend.translate(error, login) from None
+            raise backend.translate(error, login, metadata) from None
         finally:
             call.cancel()
 
@@ -410,7 +419,7 @@ class SparkConnectUser:
         try:
             return bytes(await call(request, metadata=metadata, timeout=within_s))
         except grpc.aio.AioRpcError as error:
-            raise backend.translate(error, login) from None
+            raise backend.translate(error, login, metadata) from None
 
     async def stream(self, method: str, request: bytes, user: str | bytes) -> AsyncGenerator[bytes, None]:
         """Make a call that is answered by a stream, about a session of the user."""
@@ -423,7 +432,7 @@ class SparkConnectUser:
             async for response in call:
                 yield response
         except grpc.aio.AioRpcError as error:
-            raise backend.translate(error, login) from None
+            raise backend.translate(error, login, metadata) from None
         finally:
             # Also when nobody takes the rest: Spark learns of it at once.
             call.cancel()
@@ -432,8 +441,6 @@ class SparkConnectUser:
 _CATALOG = "spark.sql.catalog."
 
 
-PROBE_SESSION = "00000000-0000-4000-8000-000000000001"
-"""The session of the gateway's own user that probes use; Spark wants a UUID."""
 PROBE_USER = OWN_LOGIN.principal.user
 
 
@@ -482,11 +489,15 @@ def _set_common(request: pb.ExecutePlanRequest | pb.AnalyzePlanRequest, envelope
         request.client_observed_server_side_session_id = envelope.server_session
 
 
-def _translate_status(error: grpc.aio.AioRpcError, where: str) -> RpcError | BackendUnavailable:
-    """Return what the session room knows for a status that is not OK; `where` is Spark's address."""
+def _translate_status(
+    error: grpc.aio.AioRpcError, where: str, shown: Iterable[str]
+) -> RpcError | BackendUnavailable:
+    """Return what the session room knows for a status that is not OK; `where` is Spark's address, `shown` the
+    token that went with the call."""
     code = error.code()
     message = error.details() or ""
     if code is grpc.StatusCode.UNAVAILABLE:
+        message = without_secrets(message, shown)  # RULE (outage-without-token)
         _log.warning("spark_connect_unavailable", reason=message)
         return BackendUnavailable(
             "Spark cannot be reached, or the connection was lost",

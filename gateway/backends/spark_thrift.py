@@ -19,13 +19,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from gateway.backends.delayed_endings import DelayedEndings
 from gateway.backends.one_reading import OneReading
 from gateway.backends.spark_http_connection import SparkHttpConnection, write_basic
-from gateway.backends.spark_thrift_connection import Begun, SparkConnection
+from gateway.backends.spark_thrift_connection import Begun, SparkConnection, close_unwanted
 from gateway.backends.spark_thrift_options import (
     PROXY_USER,
     SparkThriftOptions,
@@ -36,7 +36,7 @@ from gateway.errors import AuthenticationFailed, BackendUnavailable
 from gateway.model.principal import Principal
 from gateway.model.secret_values import without_secrets
 from gateway.model.spark_configuration import SparkConfiguration
-from gateway.model.spark_logins import OWN_LOGIN, SparkLogin
+from gateway.model.spark_logins import OWN_LOGIN, SessionLogin, SparkLogin
 from gateway.model.statement import Cleared
 from gateway.session import ports
 from gateway.session.ports import BackendError, BackendFull, FrameSink, OperationState, RelayedFrame
@@ -78,15 +78,6 @@ def build_login(principal: Principal) -> SparkLogin:
     return SparkLogin(principal, asker.token)
 
 
-async def _close_unwanted(connection: SparkConnection, opening: asyncio.Task[calls.TOpenSessionResp]) -> None:
-    """Close a session when Spark has opened it that nobody waits for any more."""
-    with contextlib.suppress(BackendError, BackendUnavailable):
-        if (handle := (await opening).sessionHandle) is not None:
-            close = calls.TCloseSessionReq(sessionHandle=handle)
-            await connection.call("CloseSession", close, calls.TCloseSessionResp)
-    connection.abort()
-
-
 class SparkThriftBackend:
     """Opens sessions of Spark, and keeps those that were stopped until they may be closed."""
 
@@ -110,6 +101,7 @@ class SparkThriftBackend:
                 await session.read_spark_configuration()
         except BaseException:
             session.connection.abort()
+            await session.close()
             raise
         return session
 
@@ -118,7 +110,7 @@ class SparkThriftBackend:
     ) -> SparkThriftSession:
         catalogs = {**self._options.catalogs(), **await self._options.catalog_logins()} if told else {}
         configuration = session_configuration({**catalogs, **self._options.pinned}, settings)
-        login = build_login(principal)
+        login = SessionLogin(build_login(principal))
         connection = await self.connect(login)
         is_left = False
         is_service = bool(self._options.service) and not login.is_gateway
@@ -132,9 +124,9 @@ class SparkThriftBackend:
             try:
                 reply = await asyncio.shield(opening)
             except asyncio.CancelledError:
-                if self._options.address.http_path is not None:
+                if self.keeps_sessions:
                     # It does not end with its connection, as others do.
-                    self.endings.schedule(0, lambda: _close_unwanted(connection, opening))
+                    self.endings.schedule(0, lambda: close_unwanted(connection, opening))
                     is_left = True
                 raise
             if reply.sessionHandle is None or reply.serverProtocolVersion != protocol_version:
@@ -164,9 +156,9 @@ class SparkThriftBackend:
     def stop_grace_s(self) -> float:
         return self._options.stop_grace_s
 
-    async def connect(self, login: SparkLogin) -> SparkConnection:
+    async def connect(self, login: SessionLogin) -> SparkConnection:
         """Open a connection for a user. Raises AuthenticationFailed where he has no token to be shown."""
-        options, user = self._options, login.principal.user
+        options, user = self._options, login.user
         password = options.password or "anonymous"
         if options.address.http_path is None:
             name = options.service or user
@@ -176,7 +168,7 @@ class SparkThriftBackend:
         async def show() -> str:
             if tokens is None:
                 return write_basic(options.service or user, password)
-            return f"Bearer {await tokens(login)}"
+            return f"Bearer {await tokens(login.now)}"
 
         return await SparkHttpConnection.open_http(
             options.address,
@@ -184,6 +176,11 @@ class SparkThriftBackend:
             acts_as=user if options.service and tokens is None and not login.is_gateway else "",
             redact=self.without_secrets,
         )
+
+    @property
+    def keeps_sessions(self) -> bool:
+        """Whether a session goes on without its connection."""
+        return self._options.address.http_path is not None
 
     @property
     def acts_as_users(self) -> bool:
@@ -249,7 +246,7 @@ class SparkThriftSession(AskingSession):
     def __init__(
         self,
         backend: SparkThriftBackend,
-        login: SparkLogin,
+        login: SessionLogin,
         connection: SparkConnection,
         handle: TSessionHandle,
         reading: OneReading,
@@ -277,6 +274,10 @@ class SparkThriftSession(AskingSession):
         """Return a message of Spark's without the secrets that sessions are told."""
         return message if self._is_probed else self._backend.without_secrets(message)
 
+    def follow(self, login: Callable[[], Principal]) -> None:
+        """Show its user as he is by then from now on. See `BackendSession`."""
+        self._login.find_principal = login
+
     async def read_spark_configuration(self) -> SparkConfiguration:
         """Return what Spark says of how it reads texts in this session; it is asked once.
 
@@ -301,7 +302,7 @@ class SparkThriftSession(AskingSession):
         except BackendError as error:
             raise BackendUnavailable("Spark does not say whose a session is") from error
         # RULE (session-of-whom-it-acts-as)
-        if [str(row[0]) for row in rows] != [self._login.principal.user]:
+        if [str(row[0]) for row in rows] != [self._login.user]:
             raise BackendUnavailable(
                 "Spark has opened the session as somebody else: the gateway's login may not act as users",
                 lasting=True,
@@ -393,13 +394,18 @@ class SparkThriftSession(AskingSession):
             await self._end()
 
     async def _end(self) -> None:
-        request = calls.TCloseSessionReq(sessionHandle=self._handle)
-        # Should it fail: the connection is dropped next, and the session ends with it.
-        with contextlib.suppress(BackendError, BackendUnavailable):
-            if self._connection.alive:
-                await self.call_now("CloseSession", request, calls.TCloseSessionResp)
+        if self._connection.alive:
+            await self._close_in_spark()
+        elif self._backend.keeps_sessions:  # RULE (http-session-not-left)
+            self._backend.endings.schedule(0, self._close_in_spark)
         self._connection.abort()
         await self._connection.wait_closed()
+
+    async def _close_in_spark(self) -> None:
+        request = calls.TCloseSessionReq(sessionHandle=self._handle)
+        # Should it fail: a binary session ends with its connection.
+        with contextlib.suppress(BackendError, BackendUnavailable, AuthenticationFailed):
+            await self.call_now("CloseSession", request, calls.TCloseSessionResp)
 
     def note_ended(self, operation: SparkThriftOperation) -> None:
         """Note that Spark says that the statement has ended by itself."""
@@ -434,7 +440,7 @@ class SparkThriftSession(AskingSession):
 
     async def call_now(self, method: str, request: Struct, response: type[Struct]) -> None:
         """Make a call that does not stand behind another's long poll: then it takes a second connection."""
-        if self._connection.idle:
+        if self._connection.idle and (self._connection.alive or not self._backend.keeps_sessions):
             await self._connection.call(method, request, response, urgent=True)
             return
         beside = await self._backend.connect(self._login)

@@ -8,6 +8,7 @@ hands the bytes on as they arrive, and reading stops while their taker is slow.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import socket
 import ssl
 import struct
@@ -20,7 +21,13 @@ from gateway.backends.reasons import reason_of
 from gateway.backends.spark_thrift_exchanges import Exchange, Gathered, Relayed
 from gateway.errors import BackendUnavailable, InvalidRequest
 from gateway.session.ports import BackendError, FrameSink, RelayedFrame
-from gateway.wire.calls import TFetchResultsReq, TFetchResultsResp
+from gateway.wire.calls import (
+    TCloseSessionReq,
+    TCloseSessionResp,
+    TFetchResultsReq,
+    TFetchResultsResp,
+    TOpenSessionResp,
+)
 from gateway.wire.frames import HEADER_BYTES, frame
 from gateway.wire.messages import CallFailed, decode_reply, encode_call
 from gateway.wire.peek import FetchPeek
@@ -36,6 +43,8 @@ MAX_ERROR_BYTES = 4 * 1024 * 1024
 _BELOW_THE_SERVICE = "Spark failed to answer a HiveServer2 call"
 
 _LENGTH = struct.Struct(">I")
+_BETWEEN = "\0\n\0"
+"""Stands in no line of an error."""
 
 KEEP_ALIVE = {"TCP_KEEPIDLE": 60, "TCP_KEEPINTVL": 20, "TCP_KEEPCNT": 3}
 """After a minute of silence Spark's machine is asked three times, at 20 seconds, whether it is still there;
@@ -316,17 +325,20 @@ class SparkConnection(asyncio.Protocol):
             raise BackendUnavailable("the connection to Spark is closed")
         return self._transport
 
+    def _require_open(self) -> None:
+        self._usable()
+
     def _send(self, exchange: Exchange, method: str, request: Struct, seqid: int) -> None:
-        transport = self._usable()
+        self._require_open()
         try:
             message = encode_call(method, seqid, request)
         except ValueError as error:
             raise InvalidRequest("the text contains lone surrogates, which are not valid Unicode") from error
         self._waiting.append(exchange)
-        self._write(transport, message)
+        self._write(message)
 
-    def _write(self, transport: asyncio.Transport, message: bytes) -> None:
-        transport.write(frame(message))
+    def _write(self, message: bytes) -> None:
+        self._usable().write(frame(message))
 
     def _decode(self, data: bytes, response: type[R]) -> R:
         try:
@@ -341,11 +353,13 @@ class SparkConnection(asyncio.Protocol):
             ) from fault
         status: TStatus = reply.status  # type: ignore[attr-defined]  # every reply of the service has one
         if status.statusCode not in (TStatusCode.SUCCESS, TStatusCode.SUCCESS_WITH_INFO):
+            lines = status.infoMessages or ()
             raise BackendError(
                 self._redact(_message(status)),
                 status.sqlState,
                 status.errorCode or 0,
-                tuple(map(self._redact, status.infoMessages or ())),
+                # At once: of the hundreds of lines of a stack each would cost as much as all.
+                tuple(self._redact(_BETWEEN.join(lines)).split(_BETWEEN)) if lines else (),
             )
         return reply
 
@@ -374,3 +388,12 @@ def _message(status: TStatus) -> str:
         return status.errorMessage
     # Some errors of HiveServer2 come without a message, but with the exception as `*class:message:…` lines.
     return next(iter(status.infoMessages or ()), "Spark reports an error without a message")
+
+
+async def close_unwanted(connection: SparkConnection, opening: asyncio.Task[TOpenSessionResp]) -> None:
+    """Close a session when Spark has opened it that nobody waits for any more."""
+    with contextlib.suppress(BackendError, BackendUnavailable):
+        if (handle := (await opening).sessionHandle) is not None:
+            close = TCloseSessionReq(sessionHandle=handle)
+            await connection.call("CloseSession", close, TCloseSessionResp)
+    connection.abort()

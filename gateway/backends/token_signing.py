@@ -11,7 +11,6 @@ import json
 import time
 import uuid
 from base64 import urlsafe_b64encode
-from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -25,6 +24,7 @@ from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
 from gateway.errors import AuthenticationFailed, Faults
+from gateway.model.bounded import BoundedDict
 from gateway.model.principal import Principal
 
 _log = structlog.get_logger(__name__)
@@ -75,7 +75,10 @@ class TokenSigner:
         self._read_at = clock()
         self._gone: list[tuple[SigningKey, float]] = []
         """Keys that are no longer there, and until when tokens by them count."""
-        self._kept: OrderedDict[tuple[str, tuple[str, ...], str, str], tuple[str, float]] = OrderedDict()
+        self._kept: BoundedDict[tuple[str, tuple[str, ...], str, str], tuple[str, float]] = BoundedDict(
+            MAX_KEPT
+        )
+        """Tokens, and since when they count."""
 
     def sign(self, principal: Principal, audience: str, groups: Iterable[str]) -> str:
         """Return a token that says who a user is. Raises AuthenticationFailed for one that nobody would take.
@@ -86,8 +89,9 @@ class TokenSigner:
         key = self._refresh()[0]
         kept_as = (principal.identity, told, audience, key.id)
         now = self._clock()
-        token, renew_at = self._kept.get(kept_as, ("", 0.0))
-        if token and now < renew_at:
+        token, since = self._kept.get(kept_as, ("", 0.0))
+        # One of the future is none that others take: this clock was put back.
+        if token and 0 <= now - since < self._lifetime_s / 2:  # RULE (no-token-of-the-future)
             return token
         claims = {
             "iss": self.issuer,
@@ -105,10 +109,7 @@ class TokenSigner:
             raise AuthenticationFailed(
                 "you are in too many groups for a token that tells them all to the Spark behind this gateway"
             )
-        self._kept[kept_as] = (token, now + self._lifetime_s / 2)
-        self._kept.move_to_end(kept_as)
-        while len(self._kept) > MAX_KEPT:
-            self._kept.popitem(last=False)
+        self._kept[kept_as] = token, now
         return token
 
     def list_public_keys(self) -> dict[str, list[dict[str, str]]]:

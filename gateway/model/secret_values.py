@@ -13,9 +13,17 @@ REDACTED = "*********(redacted)"
 """Spark's own word for what it does not show."""
 
 
+def find_secrets(text: str, secrets: Iterable[str]) -> list[str]:
+    """Return the secrets that stand in a text, the longest first: one may be a part of another.
+
+    There may be thousands, tokens of users among them: many texts are looked through at once.
+    """
+    return sorted({one for one in secrets if one and one in text}, key=len, reverse=True)
+
+
 def without_secrets(text: str, secrets: Iterable[str]) -> str:
-    """Return a text without secrets, the longest first: one may be a part of another."""
-    for secret in sorted({one for one in secrets if one and one in text}, key=len, reverse=True):
+    """Return a text without secrets."""
+    for secret in find_secrets(text, secrets):
         text = text.replace(secret, REDACTED)
     return text
 
@@ -37,7 +45,7 @@ class RevealedSecrets:
         return iter(tuple(self._values))
 
     def __repr__(self) -> str:
-        return "ToldSecrets(***)"
+        return "RevealedSecrets(***)"
 
 
 class SecretValues(Sequence[str]):

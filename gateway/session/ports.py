@@ -128,6 +128,10 @@ class BackendOperation(Protocol):
 class BackendSession(Protocol):
     """A Spark session that belongs to one client session, under the client's identity."""
 
+    def follow(self, login: Callable[[], Principal]) -> None:
+        """Show its user from the next call on with the groups and attributes that he has by then."""
+        ...
+
     async def own_settings(self) -> Mapping[str, str]:
         """Return what was set in it when it was opened; the backend may ask Spark for it, and whether it
         reads texts as the reader does, only now. Raises BackendMismatch, BackendUnavailable."""

@@ -123,6 +123,7 @@ class Sessions(EndpointSessions[bytes, Session]):
             # Revisions do not come back: what is the same before and after was the same when Spark was told.
             context=replace(first, catalogs=catalogs & frozenset(session_catalogs().items())),
         )
+        backend.follow(lambda: session.principal_now)  # RULE (session-followed)
         self._registry.add(session.handle.guid, session, seat)
         begun = False
         try:

@@ -59,6 +59,7 @@ class Shares:
         """Who is asking for a share at this moment."""
         self._most: dict[ShareKey, int] = {}
         self._granted: dict[ShareKey, int] = {}
+        """What the store has of this gateway, or may have."""
         self._contended: set[ShareKey] = set()
         self._free_since: dict[ShareKey, float] = {}
         self._looked_at = float("-inf")
@@ -93,6 +94,7 @@ class Shares:
         if key in self._contended:
             # Who comes next here asks, and does not get it before those who wait elsewhere.
             self._granted[key] = self._used[key]  # RULE (limit-share-not-kept)
+        self._forget_unused(key)
 
     def begin_waiting(self, key: ShareKey, most: int) -> None:
         """Note that a statement waits for room."""
@@ -105,6 +107,16 @@ class Shares:
         if not self._waiting[key]:
             del self._waiting[key]
         self._free_since[key] = self._clock()
+        self._forget_unused(key)
+
+    def _forget_unused(self, key: ShareKey) -> None:
+        """Keep nothing of what nobody here uses or wants, and of which the store has nothing of this
+        gateway."""
+        is_wanted = self._used[key] or self._waiting[key] or self._asking[key]
+        if not is_wanted and key not in self._granted:  # RULE (unused-limit-forgotten)
+            self._most.pop(key, None)
+            self._free_since.pop(key, None)
+            self._contended.discard(key)
 
     async def ask(self, wanted: Mapping[ShareKey, int]) -> None:
         """Have room for one more of each, if all gateways together leave any; `wanted`: how many each allows.
@@ -129,6 +141,7 @@ class Shares:
                 self._asking[key] -= 1
                 if not self._asking[key]:
                     del self._asking[key]
+                self._forget_unused(key)
 
     def _lacks(self, key: ShareKey) -> bool:
         return self._granted.get(key, 0) < min(self._used[key] + self._asking[key], self._most.get(key, 0))
@@ -161,19 +174,19 @@ class Shares:
                 wanted = max(wanted, self._granted.get(key, 0))
             most = self._most.get(key, 0)
             asked[key] = (most, used, min(wanted, max(most, used)))
+            self._granted.setdefault(key, 0)  # RULE (limit-wish-without-answer)
         told = await self._store.exchange(asked)
         self._is_away = told is None
         if told is None:
             return
         for key, (granted, contended) in told.items():
-            if granted or self._used[key] or self._waiting[key]:
-                self._granted[key] = granted
-            else:
-                self._granted.pop(key, None)
-                self._most.pop(key, None)
+            self._granted[key] = granted
             (self._contended.add if contended else self._contended.discard)(key)
             if granted <= self._used[key]:
                 self._free_since.pop(key, None)
+            if not granted and not asked[key][2]:  # RULE (limit-wish-taken-back)
+                del self._granted[key]
+            self._forget_unused(key)
 
     def _is_due(self, key: ShareKey, since: float) -> bool:
         """Whether a share goes back that has not been used since then."""

@@ -63,6 +63,7 @@ class Evaluation:
     """Fields of the context that some answer depended on."""
     unsure: set[TableName] = field(default_factory=set)
     """Tables that must be looked up first, because it matters who owns them."""
+    # RULE (views-of-one-principal)
     _viewed: dict[int, tuple[Table, AccessContext, TableView]] = field(default_factory=dict, init=False)
     """By the identity of a table: itself, and what the principal may see of it in a context."""
 
@@ -87,6 +88,7 @@ class Evaluation:
 
     def _find_view(self, table: Table, context: AccessContext) -> TableView:
         known = self._viewed.get(id(table))  # each pass asks for it
+        # RULE (views-of-one-context)
         if known is not None and known[0] is table and known[1] is context:
             return known[2]
         view = self._make_view(table, context)

@@ -28,6 +28,7 @@ from gateway.wire.sasl import PlainClient
 from gateway.wire.thrift import MalformedMessage
 from tests.backends.fake_hive_server import Answer, FakeHiveServer
 from tests.backends.test_spark_thrift import ALICE, NUMBERS, Sink, cleared
+from tests.session.fakes import until
 from tests.speed import patience
 
 Way = Literal["length", "chunks", "pieces"]
@@ -41,19 +42,31 @@ class HttpServer:
     way: Way = "length"
     heads: list[dict[str, str]] = field(default_factory=list)
     port: int = 0
+    requests: int = 1000
+    """How many a connection may make."""
+    tells: bool = True
+    """Whether it says that it closes one."""
     status: str = "200 OK"
+    told: str = "oops"
+    """What it says with another status."""
     until: asyncio.Event | None = None
     """Replies come after it."""
 
     tasks: set[asyncio.Task[None]] = field(default_factory=set)
+    kept: list[asyncio.StreamWriter] = field(default_factory=list)
 
     def accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.tasks.add(asyncio.create_task(self._serve(reader, writer)))
 
-    async def close(self) -> None:
+    async def drop(self) -> None:
         for task in self.tasks:
             task.cancel()
         await asyncio.gather(*self.tasks, return_exceptions=True)
+
+    async def close(self) -> None:
+        await self.drop()
+        for writer in self.kept:
+            writer.close()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
@@ -64,13 +77,15 @@ class HttpServer:
     async def _converse(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         inner: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
         try:
-            while head := await reader.readuntil(b"\r\n\r\n"):
+            for left in reversed(range(self.requests)):
+                head = await reader.readuntil(b"\r\n\r\n")
                 first, *lines = head.decode().strip().split("\r\n")
                 headers = {name.lower(): value for name, value in (one.split(": ", 1) for one in lines)}
                 self.heads.append({**headers, "path": first.split(" ")[1]})
                 body = await reader.readexactly(int(headers["content-length"]))
                 if self.status != "200 OK":
-                    writer.write(f"HTTP/1.1 {self.status}\r\nContent-Length: 4\r\n\r\noops".encode())
+                    length = f"Content-Length: {len(self.told)}"
+                    writer.write(f"HTTP/1.1 {self.status}\r\n{length}\r\n\r\n{self.told}".encode())
                     continue
                 if inner is None:
                     inner = await self._log_in(self._user(headers, first.split(" ")[1]))
@@ -79,12 +94,13 @@ class HttpServer:
                 body = await inner[0].readexactly(length)
                 if self.until is not None:
                     await self.until.wait()
-                await self._answer(writer, body)
+                await self._answer(writer, body, is_last=not left)
         except (asyncio.IncompleteReadError, ConnectionError):
             pass
         finally:
             if inner is not None:
-                inner[1].close()
+                # A session does not end with its connection.
+                self.kept.append(inner[1])
 
     def _user(self, headers: dict[str, str], path: str) -> str:
         acts_as = parse_qs(urlsplit(path).query).get("doAs")
@@ -103,8 +119,9 @@ class HttpServer:
             pass
         return reader, writer
 
-    async def _answer(self, writer: asyncio.StreamWriter, body: bytes) -> None:
+    async def _answer(self, writer: asyncio.StreamWriter, body: bytes, *, is_last: bool) -> None:
         head = b"HTTP/1.1 200 OK\r\nContent-Type: application/x-thrift\r\n"
+        head += b"Connection: close\r\n" if is_last and self.tells else b""
         if self.way == "length":
             writer.write(head + f"Content-Length: {len(body)}\r\n\r\n".encode() + body)
             return
@@ -211,6 +228,163 @@ async def test_a_session_that_nobody_waits_for_any_more_is_closed_when_spark_has
             while "CloseSession" not in hive.calls:  # noqa: ASYNC110
                 await asyncio.sleep(0)
         await backend.close()
+
+
+async def test_every_call_of_an_open_session_is_made_by_a_token_of_that_moment() -> None:
+    """A session lasts longer than a token, and is silent for longer: also the first call after that."""
+    is_late = False
+
+    async def renewed(login: SparkLogin) -> str:
+        return "later" if is_late else f"of-{login.principal.user}"
+
+    async with over_http() as (server, hive):
+        hive.on("SELECT 1", NUMBERS)
+        backend = backend_for(server, user_tokens=renewed)
+        session = await backend.open_session(ALICE, protocol_version=9, settings={})
+        before = len(server.heads)
+        is_late = True
+        operation = await session.execute(cleared("SELECT 1"), run_async=True, timeout_s=0)
+        while not (await operation.status()).terminal:
+            pass
+        await operation.fetch(10)
+        await operation.close()
+        await session.close()
+        assert {head["authorization"] for head in server.heads[before:]} == {"Bearer later"}
+
+
+async def test_a_user_is_shown_with_the_groups_that_he_has_by_now() -> None:
+    shown: list[frozenset[str]] = []
+
+    async def noting(login: SparkLogin) -> str:
+        shown.append(login.principal.groups)
+        return f"of-{login.principal.user}"
+
+    async with over_http() as (server, hive):
+        hive.on("SELECT 1", NUMBERS)
+        now = Principal(user="alice", groups=frozenset({"staff", "payroll"}))
+        session = await backend_for(server, user_tokens=noting).open_session(
+            now, protocol_version=9, settings={}
+        )
+        session.follow(lambda: now)
+        now = Principal(user="alice", groups=frozenset({"staff"}))
+        del shown[:]
+        await session.execute(cleared("SELECT 1"), run_async=True, timeout_s=0)
+        await session.close()
+        assert set(shown) == {now.groups}
+
+
+async def test_an_issuer_that_is_away_for_a_moment_ends_no_session() -> None:
+    is_away = False
+
+    async def token(login: SparkLogin) -> str:
+        if is_away:
+            raise BackendUnavailable("the issuer cannot be asked")
+        return f"of-{login.principal.user}"
+
+    async with over_http() as (server, hive):
+        hive.on("SELECT 1", NUMBERS)
+        backend = backend_for(server, user_tokens=token)
+        session = await backend.open_session(ALICE, protocol_version=9, settings={})
+        is_away = True
+        with pytest.raises(BackendUnavailable, match="cannot be asked"):
+            await session.execute(cleared("SELECT 1"), run_async=True, timeout_s=0)
+        is_away = False
+        operation = await session.execute(cleared("SELECT 1"), run_async=True, timeout_s=0)
+        while not (await operation.status()).terminal:
+            pass
+        await session.close()
+
+
+async def test_a_user_whose_token_has_ended_ends_his_session() -> None:
+    has_ended = False
+
+    async def token(login: SparkLogin) -> str:
+        if has_ended:
+            raise AuthenticationFailed("log in again")
+        return f"of-{login.principal.user}"
+
+    async with over_http() as (server, _):
+        backend = backend_for(server, user_tokens=token)
+        session = await backend.open_session(ALICE, protocol_version=9, settings={})
+        before, has_ended = len(server.heads), True
+        with pytest.raises(BackendUnavailable, match="log in again"):
+            await session.execute(cleared("SELECT 1"), run_async=True, timeout_s=0)
+        assert not session.alive
+        await session.close()
+        assert len(server.heads) == before
+
+
+async def test_a_session_goes_on_when_its_connection_was_closed_while_nothing_was_asked() -> None:
+    async with over_http() as (server, hive):
+        hive.on("SELECT 1", NUMBERS)
+        ASKER.set(CatalogAsker("shown"))
+        backend = backend_for(server, user_tokens=token_of)
+        session = await backend.open_session(ALICE, protocol_version=9, settings={})
+        await until(lambda: not session.connection._waiting)
+        await server.drop()
+        await until(lambda: session.connection._transport is None)
+        await session.execute(cleared("SELECT 1"), run_async=True, timeout_s=0)
+        await session.close()
+        await backend.close()
+        assert (len(hive.opened), hive.sessions) == (1, 0)
+
+
+@pytest.mark.parametrize("way", ["length", "chunks"])
+async def test_a_session_goes_on_by_another_connection_when_the_server_has_closed_one(way: Way) -> None:
+    async with over_http(way) as (server, hive):
+        server.requests = 1
+        hive.on("SELECT 1", NUMBERS)
+        ASKER.set(CatalogAsker("shown"))
+        backend = backend_for(server, user_tokens=token_of)
+        session = await backend.open_session(ALICE, protocol_version=9, settings={})
+        for _ in range(2):
+            operation = await session.execute(cleared("SELECT 1"), run_async=True, timeout_s=0)
+            while not (await operation.status()).terminal:
+                pass
+            sink = Sink()
+            assert (await operation.relay(0, 2000, 0, 7, sink)).rows > 0
+            await operation.close()
+        await session.close()
+        await backend.close()
+        assert (len(hive.opened), hive.sessions) == (1, 0)
+        assert len(server.tasks) == len(server.heads)
+
+
+async def test_no_session_is_left_in_spark_that_was_opened_as_somebody_else() -> None:
+    async with over_http() as (server, hive):
+        hive.on("SELECT current_user()", Answer.text(("svc",)))
+        backend = backend_for(server, service="svc", password="x")
+        with pytest.raises(BackendUnavailable, match="as somebody else"):
+            await backend.open_session(ALICE, protocol_version=9, settings={})
+        await backend.close()
+        assert (len(hive.opened), hive.sessions) == (1, 0)
+
+
+async def test_no_session_is_left_in_spark_whose_connection_was_lost() -> None:
+    async with over_http() as (server, hive):
+        ASKER.set(CatalogAsker("shown"))
+        backend = backend_for(server, user_tokens=token_of)
+        session = await backend.open_session(ALICE, protocol_version=9, settings={})
+        session.connection.abort()
+        assert hive.sessions == 1
+        await session.close()
+        await backend.close()
+        assert hive.sessions == 0
+
+
+async def test_no_part_of_a_token_is_told_that_a_server_repeats() -> None:
+    token = "of-alice" + "x" * 400
+
+    async def long_token(_login: SparkLogin) -> str:
+        return token
+
+    for before in range(0, 1200, 100):
+        async with over_http() as (server, _):
+            backend = backend_for(server, user_tokens=long_token, secrets=(token,))
+            server.status, server.told = "500 Oops", "y" * before + f" Bearer {token} \r\n"
+            with pytest.raises(BackendUnavailable) as raised:
+                await backend.open_session(ALICE, protocol_version=9, settings={})
+            assert "xx" not in raised.value.for_operators
 
 
 async def test_who_has_nothing_to_show_makes_no_connection() -> None:

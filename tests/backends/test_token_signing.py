@@ -92,6 +92,18 @@ def test_a_token_is_given_again_until_half_of_its_time_is_over() -> None:
     assert claims(signer.sign(BOB, "spark", ["sales"]))["iat"] == int(clock.now)
 
 
+def test_no_token_of_the_future_is_shown_when_the_clock_was_put_back() -> None:
+    clock = Clock()
+    signer = made([new_key()], clock)
+    clock.now += 3600
+    ahead = signer.sign(BOB, "spark", ["sales"])
+    clock.now -= 3600
+    now = signer.sign(BOB, "spark", ["sales"])
+    assert now != ahead
+    assert claims(now)["iat"] == int(clock.now)
+    assert signer.sign(BOB, "spark", ["sales"]) == now
+
+
 def test_no_token_is_given_to_somebody_else_nor_with_other_groups() -> None:
     signer = made([new_key()])
     told = {

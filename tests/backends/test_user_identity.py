@@ -8,6 +8,7 @@ from typing import Any
 
 import grpc
 import pytest
+import structlog.testing
 
 from gateway.backends.spark_connect import SparkConnectBackend, SparkConnectOptions, SparkConnectUser
 from gateway.errors import AuthenticationFailed, BackendUnavailable, InvalidRequest
@@ -16,7 +17,7 @@ from gateway.model.spark_logins import SparkLogin
 from gateway.session.ports import Envelope
 from gateway.wire import connect_calls
 from gateway.wire.connect import METHODS, pb
-from gateway.wire.connect_requests import read_user
+from gateway.wire.connect_requests import is_uuid, read_user
 from tests.backends.fake_connect_server import Configured, FakeConnectServer, spark_connect
 from tests.backends.test_spark_connect import SESSION, all_of, answering, cleared, two
 from tests.speed import patience
@@ -163,3 +164,32 @@ async def test_a_user_who_is_not_let_in_is_no_outage_and_a_gateway_that_is_not_i
         assert "token" not in str(raised.value)
         with pytest.raises(BackendUnavailable, match="does not accept the gateway's token"):
             await backend.probe()
+
+
+async def test_what_stands_before_a_spark_that_is_away_tells_nobody_the_token_that_it_was_shown() -> None:
+    async with spark_connect() as server, proxied(server) as backend:
+
+        async def repeat(_request: bytes, context: Any) -> Any:
+            shown = dict(context.invocation_metadata())["authorization"]
+            await context.abort(grpc.StatusCode.UNAVAILABLE, f"upstream is away ({shown})")
+
+        server.answers |= dict.fromkeys(METHODS, repeat)
+        with structlog.testing.capture_logs() as logged:
+            with pytest.raises(BackendUnavailable) as raised:
+                await user(backend).open_session(SESSION, "bob")
+            with pytest.raises(BackendUnavailable):
+                await backend.probe()
+        assert "upstream is away" in raised.value.for_operators
+        assert "upstream is away" in str(logged)
+        assert "token-of-" not in f"{raised.value.for_operators} {logged}"
+
+
+async def test_a_user_of_the_gateways_own_name_cannot_name_the_session_of_its_probes() -> None:
+    async with spark_connect() as server, proxied(server) as one, proxied(server) as other:
+        Configured(server)
+        for backend in (one, one, other):
+            await backend.probe()
+        asked = [request for method, request, _ in server.calls if method == "Config"]
+        probed = [pb.ConfigRequest.FromString(request).session_id for request in asked]
+        assert len(set(probed)) == 2
+        assert all(map(is_uuid, probed))

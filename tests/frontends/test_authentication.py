@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from unittest.mock import patch
 
 import pytest
 
@@ -291,11 +292,16 @@ class SharedByHand:
     async def clear(self, keys: Sequence[str]) -> None: ...
 
 
+@pytest.fixture
+def few_unsent() -> Iterator[None]:
+    with patch.object(guessing, "MAX_UNSENT", 3):
+        yield
+
+
 async def test_logins_that_cannot_be_read_are_counted_elsewhere_by_one_question_at_a_time(
-    monkeypatch: pytest.MonkeyPatch,
+    few_unsent: None,
 ) -> None:
     """A flood makes no tasks and no waiting connections of it; each failure is recorded first."""
-    monkeypatch.setattr(guessing, "MAX_UNSENT", 3)
     here, shared = gateway(failures=100), SharedByHand()
     here.authenticator._guesses = guesses = FailedLogins(LoginLimits(failures=100), shared=shared)
     recorded = here.world.ledger

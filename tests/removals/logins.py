@@ -92,6 +92,12 @@ REMOVALS = (
         "frontends.test_login_chain frontends.test_jwt_logins",
     ),
     Removal(
+        "token-of-nothing-else",
+        "nothing comes with a token that a Spark is shown",
+        Condition("not token.isascii()"),
+        "frontends.test_jwt_logins",
+    ),
+    Removal(
         "kerberos-target",
         "a ticket is for the endpoint, not for another service of the host",
         Never(),

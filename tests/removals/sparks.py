@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.removals.operations import Always, Becomes, Deleted, Never
+from tests.removals.operations import Always, Becomes, Condition, Deleted, Never
 from tests.removals.removing import Removal
 
 REMOVALS = (
@@ -151,6 +151,60 @@ REMOVALS = (
         "app.test_discovering",
     ),
     Removal(
+        "http-token-renewed",
+        "each call over HTTP is made by a token of its moment",
+        Becomes("vars(self).setdefault('_first', await self._show())"),
+        "backends.test_spark_http_connection",
+    ),
+    Removal(
+        "shown-as-he-is-now",
+        "a user is shown to a Spark with the groups of now",
+        Becomes("self.opened"),
+        "backends.test_spark_http_connection",
+    ),
+    Removal(
+        "session-followed",
+        "a session of HiveServer2 shows its user as he is by now",
+        Deleted(),
+        "session.test_renewed",
+    ),
+    Removal(
+        "http-idle-lost-nothing",
+        "a session goes on when its connection was closed while nothing was asked",
+        Always(),
+        "backends.test_spark_http_connection",
+    ),
+    Removal(
+        "http-session-not-left",
+        "no session is left in a Spark that keeps sessions without connections",
+        Never(),
+        "backends.test_spark_http_connection",
+    ),
+    Removal(
+        "http-body-redacted-whole",
+        "no part of a token is told that a server repeats",
+        Becomes("self._redact(one_line(body[:1000].decode('utf-8', 'replace')))"),
+        "backends.test_spark_http_connection",
+    ),
+    Removal(
+        "probe-session-unknown",
+        "no user of the gateway's own name finds the session of its probes",
+        Becomes("'00000000-0000-4000-8000-000000000001'"),
+        "backends.test_user_identity",
+    ),
+    Removal(
+        "outage-without-token",
+        "no token is told that stands in why nobody answers",
+        Deleted(),
+        "backends.test_user_identity",
+    ),
+    Removal(
+        "no-token-of-the-future",
+        "no token that was signed by a clock ahead is shown when it was put back",
+        Condition("token and now - since < self._lifetime_s / 2"),
+        "backends.test_token_signing",
+    ),
+    Removal(
         "shown-user-of-session",
         "nothing about a session goes out under another user's token",
         Never(),
@@ -214,6 +268,24 @@ REMOVALS = (
         "limit-of-cluster",
         "what other gateways have of a limit counts",
         Becomes("True"),
+        "session.test_shares",
+    ),
+    Removal(
+        "limit-wish-taken-back",
+        "who was refused once keeps no place from others",
+        Condition("not granted"),
+        "session.test_shares",
+    ),
+    Removal(
+        "limit-wish-without-answer",
+        "a wish whose answer was lost is taken back",
+        Deleted(),
+        "session.test_shares",
+    ),
+    Removal(
+        "unused-limit-forgotten",
+        "nothing is kept of the limits of users who are gone",
+        Never(),
         "session.test_shares",
     ),
     Removal(

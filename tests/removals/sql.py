@@ -25,6 +25,18 @@ from tests.removals.removing import Removal
 
 REMOVALS = (
     Removal(
+        "views-of-one-principal",
+        "what one reader of a text may see of a table is not what another may",
+        Becomes("field(default_factory=dict)"),
+        "sql.test_evaluate",
+    ),
+    Removal(
+        "views-of-one-context",
+        "what may be seen of a table is decided anew in other circumstances",
+        Condition("known is not None and known[0] is table"),
+        "sql.test_evaluate",
+    ),
+    Removal(
         "restricted-source-like-database",
         "a source with the name of the target's database",
         Condition("not (others and source and first == source)"),

@@ -175,6 +175,9 @@ class FakeSession:
         self.views: dict[str, set[str]] = {}
         """Temporary views that exist in Spark's session, with the views that each of them reads."""
 
+    def follow(self, login: Callable[[], Principal]) -> None:
+        self.find_principal = login
+
     async def own_settings(self) -> dict[str, str]:
         return self._own_settings
 

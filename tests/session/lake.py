@@ -11,7 +11,7 @@ import asyncio
 import json
 import random
 import re
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -239,6 +239,9 @@ class LakeSession:
         self.lake = lake
         self.views: dict[str, str] = {}
         self.lost = False
+
+    def follow(self, login: Callable[[], Principal]) -> None:
+        """Nobody asks it who is shown."""
 
     async def own_settings(self) -> dict[str, str]:
         return {}

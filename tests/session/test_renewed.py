@@ -70,6 +70,14 @@ async def test_a_view_is_made_again_under_the_groups_of_now(of: Literal["text", 
     ]
 
 
+async def test_a_spark_that_logs_users_in_is_shown_the_groups_of_now() -> None:
+    one = Renewing()
+    await one.open()
+    one.newer.principal = OTHER
+    await one.run("SELECT 1")
+    assert one.world.backend.sessions[-1].find_principal() == OTHER
+
+
 @pytest.mark.parametrize("marks", [True, False], ids=["otherwise", "the same"])
 async def test_a_cached_relation_ends_where_it_would_be_computed_otherwise(marks: bool) -> None:
     one = Renewing()

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+import pytest
+
 from gateway.session.shares import KEEP_S, ShareKey, Shares
 
 RUN = ShareKey("small", "bob", "running")
@@ -42,6 +44,7 @@ class MemoryShareStore:
     gateway: int
     asked: int = 0
     is_down: bool = False
+    loses_answers: bool = False
 
     async def exchange(
         self, asked: Mapping[ShareKey, tuple[int, int, int]]
@@ -59,7 +62,7 @@ class MemoryShareStore:
             share = max(used, min(wanted, most - sum(one.share for one in others) - before), 0)
             self.world.held[key, self.gateway] = Held(share, wanted, since)
             found[key] = (share, sum(one.wanted for one in others) + wanted > most)
-        return found
+        return None if self.loses_answers else found
 
 
 async def take(shares: Shares, key: ShareKey = RUN, most: int = 1) -> bool:
@@ -124,3 +127,51 @@ async def test_without_the_store_each_goes_by_its_own_count_and_comes_back_to_it
     await world.look(other)
     assert other.are_counted_together
     assert not await take(other, most=2)
+
+
+@pytest.mark.parametrize("key", [RUN, SESSIONS])
+async def test_who_was_refused_once_keeps_no_place_from_others(key: ShareKey) -> None:
+    world = World()
+    one, other = world.join(), world.join()
+    for _ in range(2):
+        assert await take(one, key, 2)
+    assert not await take(other, key, 2)
+    await world.look(one, other)
+    assert world.held[key, 1].wanted == 0
+    for _ in range(2):
+        one.take_out(key)
+    await world.look(one, other)
+    assert [await take(one, key, 2) for _ in range(3)] == [True, True, False]
+
+
+async def test_a_wish_whose_answer_was_lost_is_taken_back() -> None:
+    world = World()
+    one, other = world.join(), world.join()
+    assert await take(one)
+    world.stores[1].loses_answers = True
+    await other.ask({RUN: 1})
+    assert world.held[RUN, 1].wanted == 1
+    world.stores[1].loses_answers = False
+    for _ in range(2):
+        await world.look(one, other)
+    assert world.held[RUN, 1].wanted == 0
+
+
+@pytest.mark.parametrize("has_others", [True, False])
+async def test_nothing_is_kept_of_users_who_are_gone(has_others: bool) -> None:
+    world = World()
+    one = world.join()
+    one._has_others = lambda: has_others
+    for number in range(100):
+        key = ShareKey("each", f"user {number}", "sessions")
+        assert await take(one, key)
+        one.begin_waiting(key, 1)
+        await one.look()
+        one.end_waiting(key)
+        one.take_out(key)
+        refused = ShareKey("none", f"user {number}", "sessions")
+        assert not await take(one, refused, 0)
+    for _ in range(3):
+        await world.look(one)
+    kept = (one._used, one._waiting, one._asking, one._most, one._granted, one._free_since, one._contended)
+    assert not any(kept), kept

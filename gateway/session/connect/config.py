@@ -17,7 +17,7 @@ from gateway.model.reading_settings import (
     may_be_set,
     may_hold_secret,
 )
-from gateway.model.secret_values import REDACTED
+from gateway.model.secret_values import REDACTED, find_secrets
 from gateway.session.failures import CallRefusal
 from gateway.wire.connect_requests import ConfigOperation
 from gateway.wire.connect_responses import ConfigResponse
@@ -96,7 +96,8 @@ def answer_config(
     A value with one of `secrets` in it (the token that gateway and Spark share) is redacted. None when the
     answer does not have the pairs that were asked for: then nothing of it may be shown.
     """
-    received = [(key, _without_secrets(value, secrets)) for key, value in response.pairs]
+    hidden = find_secrets("\0".join(value for _, value in response.pairs if value), secrets)
+    received = [(key, _without_secrets(value, hidden)) for key, value in response.pairs]
     shown: list[tuple[str, str | None]] = []
     if question.listed:
         # Spark cuts the prefix off the keys that it answers.
