@@ -14,6 +14,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from gateway.model.policy import PolicyType
+from gateway.model.principal import Principal, id_of
 
 ALL_COLUMNS = "*"
 MAX_DAYS = 366
@@ -100,6 +101,13 @@ def check_asked(asked: RequestedAccess, now: datetime) -> list[str]:
     elif asked.until > now + longest:
         faults.append(f"the end is more than {words} away")
     return faults
+
+
+def is_same_person(principal: Principal, user: str, identity: str) -> bool:
+    """Whether somebody may be who has a name and an identity: directories have people with several names, and
+    each has the person's id."""
+    same_id = bool(principal.id) and principal.id == id_of(identity)  # RULE (request-other-name)
+    return principal.user == user or principal.identity == identity or same_id
 
 
 def who_decides(kind: RequestKind, *, is_asker: bool, is_administrator: bool) -> bool | None:

@@ -19,6 +19,7 @@ from gateway.policy.access_requests import (
     build_grant,
     check_asked,
     find_obstacle,
+    is_same_person,
     who_decides,
 )
 from gateway.policy.engine import Engine
@@ -196,6 +197,22 @@ def test_a_grant_delegates_nothing_and_says_what_it_is() -> None:
 )
 def test_who_decides(kind: RequestKind, is_asker: bool, is_administrator: bool, decides: bool | None) -> None:
     assert who_decides(kind, is_asker=is_asker, is_administrator=is_administrator) is decides
+
+
+@pytest.mark.parametrize(
+    ("user", "id_", "same"),
+    [
+        ("dave", "7", True),
+        ("dave", "8", True),
+        ("dave", "", True),
+        ("d.miller", "7", True),
+        ("x", "8", False),
+    ],
+)
+def test_a_person_is_himself_under_each_of_his_names(user: str, id_: str, same: bool) -> None:
+    asker = Principal(user="dave", id="7")
+    assert is_same_person(Principal(user=user, id=id_), asker.user, asker.identity) is same
+    assert not is_same_person(Principal(user="x"), "dave", "dave")
 
 
 @pytest.mark.parametrize(

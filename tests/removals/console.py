@@ -26,6 +26,12 @@ REMOVALS = (
     Removal("oidc-state", "a provider's answer is to this browser's login", Never(), _LOGIN),
     Removal("oidc-nonce", "an ID token is of this login", Never(), _LOGIN),
     Removal("oidc-audience", "an ID token is for the console", Never(), _LOGIN),
+    Removal(
+        "console-download-ends",
+        "a file ends where its reader may have it no more",
+        Never(),
+        "console.test_downloads",
+    ),
     Removal("console-rate", "who asks too often waits", Never(), "console.test_guards"),
     Removal("console-hidden-shown", "what is not seen in a text is shown", Never(), "console.test_display"),
     Removal("console-own-event", "events of others are for auditors alone", Never(), "console.test_events"),

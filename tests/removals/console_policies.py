@@ -25,6 +25,12 @@ REMOVALS = (
         Becomes("report"),
         f"policy.test_table_report {ACCESS}",
     ),
+    Removal(
+        "console-own-policies",
+        "what denies a column is not named to whom it is denied",
+        Becomes("one.settled"),
+        "policy.test_table_report",
+    ),
     Removal("console-others-access", "others' views are for officers and delegates", Becomes("True"), ACCESS),
     Removal("console-judged-text", "texts that Spark would get are for officers", Always(), ACCESS),
     Removal(
@@ -38,6 +44,12 @@ REMOVALS = (
         "console-who-oracle",
         "whom else a policy names cannot be tried out",
         Becomes("sight.may_see"),
+        POLICIES,
+    ),
+    Removal(
+        "console-cursor-names",
+        "where a page ends names no policy of others",
+        Becomes("encode_cursor(*after)"),
         POLICIES,
     ),
     Removal(

@@ -49,6 +49,7 @@ REMOVALS = (
     Removal("asked-names", "nobody asks for what a pattern matches", Never(), REQUESTS),
     Removal("grant-delegates-nothing", "who is granted access cannot grant it", Element(0, "True"), REQUESTS),
     Removal("request-not-by-asker", "nobody decides on a request of his own", Never(), REQUESTS),
+    Removal("request-other-name", "nor under another name", Becomes("False"), REQUESTS),
     Removal("break-glass-administrators", "administrators alone confirm break-glass", Never(), REQUESTS),
     Removal("grant-open-only", "what was decided is not granted", Never(), REQUESTS),
     Removal("grant-not-expired", "nothing is granted behind the time that was asked for", Never(), REQUESTS),

@@ -34,6 +34,7 @@ from gateway.policy.access_requests import (
     build_grant,
     check_asked,
     find_obstacle,
+    is_same_person,
     who_decides,
 )
 
@@ -247,7 +248,7 @@ class AccessRequests:
     ) -> bool:
         decided = who_decides(
             request.asked.kind,
-            is_asker=_is_asker(principal, request),
+            is_asker=is_same_person(principal, request.asker, request.asker_identity),
             is_administrator=self._access.is_administrator(principal),
         )
         if decided is not None:
