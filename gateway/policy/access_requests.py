@@ -31,6 +31,7 @@ _NAME = re.compile(r"[\w\-.$@#~+%&/: ]{1,200}")
 """Names that no policy takes for a pattern or a macro."""
 _PURPOSE = re.compile(r"[\w\-]{1,60}")
 _ACCESS = re.compile(r"[\w\-.]{1,60}")
+UNMASKED = "MASK_NONE"
 _RANGER_TIME = "%Y/%m/%d %H:%M:%S"
 
 
@@ -220,7 +221,7 @@ def build_grant(
                 "policyType": int(PolicyType.MASK),
                 "resources": columns,
                 "dataMaskPolicyItems": [
-                    {**who, "accesses": select, "dataMaskInfo": {"dataMaskType": "MASK_NONE"}}
+                    {**who, "accesses": select, "dataMaskInfo": {"dataMaskType": UNMASKED}}
                 ],
             }
         )
@@ -235,3 +236,23 @@ def build_grant(
             }
         )
     return made
+
+
+def gives_only(policy: Mapping[str, Any], user: str) -> bool:
+    """Whether a stored policy does nothing but give something to one user, as those of a grant do: another one
+    may have come into its place, guid and all."""
+    takes = ("denyPolicyItems", "allowExceptions", "denyExceptions")
+    if policy.get("isDenyAllElse") or any(policy.get(name) for name in takes):
+        return False
+    items = [
+        item
+        for name in ("policyItems", "dataMaskPolicyItems", "rowFilterPolicyItems")
+        for item in policy.get(name) or ()
+    ]
+    return all(
+        item.get("users") == [user]
+        and not (item.get("groups") or item.get("roles"))
+        and (item.get("dataMaskInfo") or {}).get("dataMaskType", UNMASKED) == UNMASKED
+        and not (item.get("rowFilterInfo") or {}).get("filterExpr")
+        for item in items
+    )

@@ -19,6 +19,7 @@ from gateway.policy.access_requests import (
     build_grant,
     check_asked,
     find_obstacle,
+    gives_only,
     is_same_person,
     who_decides,
 )
@@ -181,6 +182,40 @@ def test_a_grant_delegates_nothing_and_says_what_it_is() -> None:
         assert "Granted by ruth. Reason: yearly report" in first["description"]
         purpose = ["purpose:audit"] if asked.purpose else []
         assert first["policyLabels"] == ["access-request" if asked is ASKED else "break-glass", *purpose]
+
+
+def test_what_is_taken_away_at_the_end_only_gives() -> None:
+    item = {"users": ["carol"], "groups": [], "accesses": [{"type": "select"}]}
+    break_glass = replace(ASKED, kind=RequestKind.BREAK_GLASS)
+    made = build_grant(
+        12,
+        "carol",
+        break_glass,
+        service={"name": "lake", "type": "spark"},
+        levels=LEVELS,
+        maskable=True,
+        filterable=True,
+        begins=NOW,
+        expires=break_glass.until,
+        granted_by="ruth",
+    )
+    for policy in made:
+        assert gives_only(policy, "carol")
+        assert not gives_only(policy, "dave")
+    mask = {**item, "dataMaskInfo": {"dataMaskType": "MASK_NULL"}}
+    others: list[dict[str, Any]] = [
+        {"denyPolicyItems": [item]},
+        {"allowExceptions": [item]},
+        {"denyExceptions": [item]},
+        {"isDenyAllElse": True},
+        {"policyItems": [{**item, "groups": ["staff"]}]},
+        {"policyItems": [{**item, "roles": ["lead"]}]},
+        {"policyItems": [{**item, "users": ["carol", "dave"]}]},
+        {"dataMaskPolicyItems": [mask]},
+        {"rowFilterPolicyItems": [{**item, "rowFilterInfo": {"filterExpr": "false"}}]},
+    ]
+    for other in others:
+        assert not gives_only({**made[0], **other}, "carol"), other
 
 
 @pytest.mark.parametrize(

@@ -34,6 +34,7 @@ from gateway.policy.access_requests import (
     build_grant,
     check_asked,
     find_obstacle,
+    gives_only,
     is_same_person,
     who_decides,
 )
@@ -424,7 +425,7 @@ class AccessRequests:
             policy = await writing.by_guid(ObjectKind.POLICY, guid)
             if policy is None:
                 continue
-            if policy["version"] == 1:
+            if policy["version"] == 1 and gives_only(policy, request.asker):  # RULE (end-takes-no-denial)
                 # As it was made: it gives something to one person, and whoever may end that needs no right.
                 await remove(writing, await service_of(writing, policy["service"]), policy)
             elif principal is not None:

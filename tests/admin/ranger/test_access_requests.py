@@ -206,6 +206,16 @@ async def test_the_end_of_a_grant_takes_back_nothing_that_was_written_since(desk
     assert refused.value.status == 403
     assert not await desk.sees("carol")
     await desk.requests.end(who("admin"), request.id, "by an administrator")
+    # Nor what took its place, guid and all.
+    request = await desk.grant("dave", (await desk.ask()).id)
+    async with desk.store.writing("admin") as writing:
+        policy = await writing.by_guid(ObjectKind.POLICY, request.policies[0])
+        assert policy is not None
+        await writing.delete(ObjectKind.POLICY, policy)
+        replaced = {**policy, "policyItems": [], "denyPolicyItems": deny}
+        assert (await writing.create(ObjectKind.POLICY, replaced))["version"] == 1
+    with pytest.raises(RangerError):
+        await desk.requests.end(who("carol"), request.id, "")
 
 
 async def test_grants_that_are_over_are_cleared_away(desk: Desk) -> None:
