@@ -13,6 +13,7 @@ import re
 import time
 from collections import OrderedDict
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, fields
 from typing import Any, Protocol
@@ -47,6 +48,7 @@ from gateway.console.openapi import build_document
 from gateway.console.problems import answer_problem, problem_of
 from gateway.console.rendering import PAGES, Renderer, StaticFiles, is_local
 from gateway.console.routes import (
+    ConsoleConflict,
     ConsoleDownload,
     ConsoleForm,
     ConsolePage,
@@ -59,6 +61,7 @@ from gateway.console.routes import (
     Viewer,
     check_parts,
 )
+from gateway.errors import Faults
 from gateway.model.principal import Principal
 
 _log = structlog.get_logger(__name__)
@@ -82,6 +85,8 @@ PER_S, BURST = 10.0, 80
 _NO_FILE_NAME = re.compile(r"[^A-Za-z0-9._-]")
 
 
+_REFUSED = (NotAllowed, NotFound, BadRequest, ConsoleConflict, Faults)
+"""What a route answers instead of doing what was asked."""
 _ASKER: ContextVar[tuple[Viewer | None, str]] = ContextVar("_ASKER", default=(None, ""))
 """Who asks, and the token of his forms: for the page that tells what went wrong."""
 
@@ -251,6 +256,16 @@ class ConsoleSite:
             while len(self._recorded) > MAX_REMEMBERED:
                 self._recorded.popitem(last=False)
 
+    @asynccontextmanager
+    async def _record_refusal(self, viewer: Viewer, used: Recordable, asked: Any) -> AsyncIterator[None]:
+        """Have it recorded, too, that nothing came of what was recorded before it was done."""
+        try:
+            yield
+        except _REFUSED:
+            if used.recorded is Recorded.EACH:  # RULE (console-refusal-recorded)
+                await self._record(viewer, used, _plain(asked), allowed=False)
+            raise
+
     async def _answer(self, viewer: Viewer, route: ConsoleRoute, given: Mapping[str, Any]) -> tuple[Any, Any]:
         """Do what a route does; return its parameters and its result."""
         if not viewer.may(route.who):
@@ -258,7 +273,8 @@ class ConsoleSite:
         asked = bind(route.parameters, given)
         async with asyncio.timeout(TIMEOUT_S), self._turns.of(viewer.user):
             await self._use(viewer, route, _plain(asked))
-            return asked, await route.handle(viewer, asked)
+            async with self._record_refusal(viewer, route, asked):
+                return asked, await route.handle(viewer, asked)
 
     # -- REST ----------------------------------------------------------------------------------------------
 
@@ -304,7 +320,8 @@ class ConsoleSite:
                 pieces = self._while_he_may(request, viewer, download.handle(viewer, asked))
                 try:
                     # What cannot be begun is answered as an error.
-                    first = await anext(pieces, b"")
+                    async with self._record_refusal(viewer, download, asked):
+                        first = await anext(pieces, b"")
                     response = web.StreamResponse(headers={"Content-Type": download.content_type})
                     name = _NO_FILE_NAME.sub("", download.file_name(asked))
                     response.headers["Content-Disposition"] = f'attachment; filename="{name}"'

@@ -239,8 +239,8 @@ def build_grant(
 
 
 def gives_only(policy: Mapping[str, Any], user: str) -> bool:
-    """Whether a stored policy does nothing but give something to one user, as those of a grant do: another one
-    may have come into its place, guid and all."""
+    """Whether a stored policy does nothing but give something to one user, as a grant does: another one may
+    have come into its place, guid and all."""
     takes = ("denyPolicyItems", "allowExceptions", "denyExceptions")
     if policy.get("isDenyAllElse") or any(policy.get(name) for name in takes):
         return False

@@ -11,6 +11,7 @@ _LOGIN = "console.test_login"
 REMOVALS = (
     Removal("console-role", "who has not the role is not answered", Never(), _EVERY),
     Removal("console-recorded", "nothing is answered that is not on record", Deleted(), _EVERY),
+    Removal("console-refusal-recorded", "nor is a change on record that was not made", Never(), _EVERY),
     Removal("console-removed-user", "who was removed is logged in no more", Never(), _EVERY),
     Removal("console-csrf", "a change comes from a page of this session", Never(), _EVERY),
     Removal("console-host", "only the console's own names are answered", Never(), _EVERY),
