@@ -280,7 +280,8 @@ class PolicyPages:
         tags: dict[PolicyKey, str] = {}
         following = ""
         if asked.about:
-            found = list(self._find_about(policies, directory, asked.about, sight, tags))
+            # As many policies as a catalog has are looked at; statements do not wait meanwhile.
+            found = await asyncio.to_thread(self._find_about, policies, directory, asked.about, sight, tags)
         else:
             within, after = sight.list_within(directory), None
             if within is None:
@@ -335,7 +336,7 @@ class PolicyPages:
         about: str,
         sight: _Sight,
         tags: dict[PolicyKey, str],
-    ) -> Sequence[Policy]:
+    ) -> list[Policy]:
         first = split_name(about.strip())[:1]
         if first and fold(first[0]) not in map(fold, policies.catalog_services) and ":" not in about:
             about = f"{quote(self._first_catalog)}.{about.strip()}"
