@@ -58,6 +58,12 @@ REMOVALS = (
         DropOperand(1),
         POLICIES,
     ),
+    Removal(
+        "console-owner-names",
+        "what owners are given is named to who may know of it",
+        Condition("any(names_subject(item, self.subject) for item in policy.allow)"),
+        POLICIES,
+    ),
     Removal("console-own-drafts", "drafts are listed to their owners", Becomes("None"), DRAFTS),
     Removal("console-draft-target", "a draft is of what one may write", Deleted(), DRAFTS),
     Removal("console-draft-sight", "a draft is seen by its owner", Condition("draft is None"), DRAFTS),

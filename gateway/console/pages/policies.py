@@ -484,7 +484,10 @@ class _Sight:
         return lists if len(lists) <= _MAX_LISTS else [sorted(set().union(*lists))]
 
     def may_see(self, policy: Policy) -> bool:
-        if self.sees_all or any(names_subject(item, self.subject) for item in policy.allow):
+        if self.sees_all:
+            return True
+        # RULE (console-owner-names): what owners are given is of owners, and tells others of their tables.
+        if any(names_subject(item, self.subject, as_owner=False) for item in policy.allow):
             return True
         named = policy.deny_all_else or any(names_subject(item, self.subject) for item in policy.items)
         # What is denied to everybody, or masked for them, has names that not everybody may know.

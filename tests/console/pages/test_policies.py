@@ -25,6 +25,7 @@ from gateway.console.routes import Viewer, encode_cursor
 from gateway.database.policy_use import PolicyUse
 from gateway.model.policy import Policy, PolicySet
 from gateway.model.principal import Principal
+from gateway.policy.covering import knows_resources
 from gateway.policy.directory import directory_for
 from gateway.policy.engine import engine_for
 from gateway.policy.packs import load_packs
@@ -131,6 +132,9 @@ async def test_what_is_denied_to_everybody_is_not_named_to_everybody() -> None:
   - name: nobody looks at pay
     on: {catalog: c, database: hr, table: pay, column: [salary]}
     deny: [{groups: [public], access: [select]}]
+  - name: owners of plans
+    on: {catalog: c, database: hr, table: plans, column: "*"}
+    allow: [{users: ["{OWNER}"], access: [select]}]
   - name: nobody sees cells
     on: {catalog: c, database: sales, table: phones, column: cell}
     mask: [{groups: [public], type: MASK}]
@@ -139,12 +143,13 @@ cases:"""
         {"offices.yaml": PACK.replace("cases:", more)}, definitions(), catalog_services={"c": "spark"}
     )
     pages = PolicyPages(lambda: policies, load_use, load_details)
-    denied, masked = "nobody looks at pay", "nobody sees cells"
-    assert {denied, masked} <= names(await listed(pages, AUDITOR))
-    assert not {denied, masked} & names(await listed(pages, STRANGER))
-    assert {denied, masked} & names(await listed(pages, AS_ANN)) == {masked}
-    with pytest.raises(NotFound):
-        await pages.show_policy(STRANGER, PolicyKeyQuestion(service="spark", name=denied))
+    denied, masked, owned = "nobody looks at pay", "nobody sees cells", "owners of plans"
+    assert {denied, masked, owned} <= names(await listed(pages, AUDITOR))
+    assert not {denied, masked, owned} & names(await listed(pages, STRANGER))
+    assert {denied, masked, owned} & names(await listed(pages, AS_ANN)) == {masked}
+    for hidden in (denied, owned):
+        with pytest.raises(NotFound):
+            await pages.show_policy(STRANGER, PolicyKeyQuestion(service="spark", name=hidden))
 
 
 async def test_pages_and_questions_end_without_a_name_of_others(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -179,10 +184,12 @@ async def test_pages_and_questions_end_without_a_name_of_others(monkeypatch: pyt
     )
     # Of what a resource has, no more is judged than of a list.
     judged: list[str] = []
-    whether = module.knows_resources
-    monkeypatch.setattr(
-        module, "knows_resources", lambda *given: judged.append(given[2].name) or whether(*given)
-    )
+
+    def judge(*given: Any) -> bool:
+        judged.append(given[2].name)
+        return knows_resources(*given)
+
+    monkeypatch.setattr(module, "knows_resources", judge)
     assert names(await listed(pages, STRANGER, about="c.hr")) == set()
     assert len(judged) == 3
     assert names(await listed(pages, AUDITOR, about="c.hr")) >= {"hidden 00", "hidden 19"}
