@@ -7,6 +7,7 @@ those that name them, cut to what these say of them.
 from __future__ import annotations
 
 import asyncio
+from bisect import bisect_right
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -44,6 +45,7 @@ from gateway.policy.describing import (
 from gateway.policy.directory import (
     PolicyCriteria,
     PolicyDirectory,
+    PolicyKey,
     TreeNode,
     TreePath,
     directory_for,
@@ -60,6 +62,8 @@ _TYPES = {"": None, "access": PolicyType.ACCESS, "mask": PolicyType.MASK, "filte
 _NO_POLICY = "there is no such policy, or it is not for you"
 UNZONED = "(none)"
 MAX_CHILDREN = 100
+_MAX_LISTS = 100
+"""Lists of policies that a page is merged of; a cursor has a place in each."""
 MAX_JUDGED = 500
 """Policies of which one page asks whether the viewer may see them."""
 _OF_DATABASE = 5
@@ -273,12 +277,18 @@ class PolicyPages:
     async def list_policies(self, viewer: Viewer, asked: PolicyListQuestion) -> PolicyList:
         policies, directory = await self._directory()
         sight = _Sight(viewer, policies, self._context(viewer))
-        tags: dict[tuple[str, str, str], str] = {}
+        tags: dict[PolicyKey, str] = {}
         following = ""
         if asked.about:
-            found = list(self._find_about(policies, asked.about, sight, tags))
+            # As many policies as a catalog has are looked at; statements do not wait meanwhile.
+            found = await asyncio.to_thread(self._find_about, policies, directory, asked.about, sight, tags)
         else:
-            after = decode_cursor(asked.after, str, str, str) if asked.after else None
+            within, after = sight.list_within(directory), None
+            if within is None:
+                after = decode_cursor(asked.after, str, str, str) if asked.after else None
+            elif asked.after:
+                places = decode_cursor(asked.after, *[int] * len(within))
+                within = [keys[max(0, place) :] for keys, place in zip(within, places, strict=True)]
             others = asked.who and not sight.is_own(asked.who, asked.name)
             # Whom else a policy names is told nobody who sees a part of it.
             may_see = sight.sees_whole if others else sight.may_see  # RULE (console-who-oracle)
@@ -286,12 +296,12 @@ class PolicyPages:
                 _criteria(asked),
                 after=after,
                 limit=max(1, asked.limit),
-                within=sight.list_within(directory),
+                within=within,
                 may_see=may_see,
                 most=None if sight.sees_all else MAX_JUDGED,
             )
             found = list(page.policies)
-            following = encode_cursor(*page.after) if page.after is not None else ""
+            following = "" if page.after is None else _cursor(page.after, sight.list_within(directory))
         use = await self._load_use([policy.name for policy in found])
         path = tuple(asked.under)
         children: tuple[TreeNode, ...] = ()
@@ -320,8 +330,13 @@ class PolicyPages:
         )
 
     def _find_about(
-        self, policies: PolicySet, about: str, sight: _Sight, tags: dict[tuple[str, str, str], str]
-    ) -> Sequence[Policy]:
+        self,
+        policies: PolicySet,
+        directory: PolicyDirectory,
+        about: str,
+        sight: _Sight,
+        tags: dict[PolicyKey, str],
+    ) -> list[Policy]:
         first = split_name(about.strip())[:1]
         if first and fold(first[0]) not in map(fold, policies.catalog_services) and ":" not in about:
             about = f"{quote(self._first_catalog)}.{about.strip()}"
@@ -331,15 +346,22 @@ class PolicyPages:
             resource = resource_of_service(about, service.definition, catalogs)
         except NotAResource as error:
             raise BadRequest(str(error)) from None
-        found: dict[tuple[str, str, str], Policy] = {}
+        within = sight.list_within(directory)
+        theirs = None if within is None else set().union(*within)
+        found: dict[PolicyKey, Policy] = {}
+        judged = 0
         for policy, tag in engine_for(policies).policies_on(
             resource, self._context(sight.viewer), within=True
         ):
-            if len(found) >= MAX_CHILDREN:
+            key = key_of_policy(policy)
+            if theirs is not None and key not in theirs:
+                continue
+            if len(found) >= MAX_CHILDREN or (judged >= MAX_JUDGED and theirs is not None):
                 break
+            judged += 1
             if sight.may_see(policy):
-                found[key_of_policy(policy)] = policy
-                tags[key_of_policy(policy)] = tag
+                found[key] = policy
+                tags[key] = tag
         return list(found.values())
 
     async def list_tree(self, viewer: Viewer, asked: TreeQuestion) -> PolicyTree:
@@ -454,14 +476,18 @@ class _Sight:
         self._policies = policies
         self._context = context
 
-    def list_within(self, directory: PolicyDirectory) -> Sequence[Sequence[tuple[str, str, str]]] | None:
+    def list_within(self, directory: PolicyDirectory) -> Sequence[Sequence[PolicyKey]] | None:
         """Return lists that have all that the viewer may see, None where that is all there is."""
         if self.sees_all:
             return None
-        return [*directory.list_lists_about(self.subject), *directory.list_lists_delegated(self.subject)]
+        lists = [*directory.list_lists_about(self.subject), *directory.list_lists_delegated(self.subject)]
+        return lists if len(lists) <= _MAX_LISTS else [sorted(set().union(*lists))]
 
     def may_see(self, policy: Policy) -> bool:
-        if self.sees_all or any(names_subject(item, self.subject) for item in policy.allow):
+        if self.sees_all:
+            return True
+        # RULE (console-owner-names): what owners are given is of owners, and tells others of their tables.
+        if any(names_subject(item, self.subject, as_owner=False) for item in policy.allow):
             return True
         named = policy.deny_all_else or any(names_subject(item, self.subject) for item in policy.items)
         # What is denied to everybody, or masked for them, has names that not everybody may know.
@@ -477,6 +503,14 @@ class _Sight:
 
     def sees_whole(self, policy: Policy) -> bool:
         return self.sees_all or administers(self._policies, self.viewer.principal, policy, self._context)
+
+
+def _cursor(after: PolicyKey, within: Sequence[Sequence[PolicyKey]] | None) -> str:
+    """Return where the next page begins. Where others' policies are left out, `after` may be one of them: the
+    place in each list stands for it."""
+    if within is None:
+        return encode_cursor(*after)
+    return encode_cursor(*(bisect_right(keys, after) for keys in within))  # RULE (console-cursor-names)
 
 
 def _criteria(asked: PolicyListQuestion) -> PolicyCriteria:
