@@ -304,7 +304,7 @@ def _purpose(statement: Statement) -> str:
     if statement.resets is not None:
         return f"reset the setting `{statement.resets}`"
     if statement.text:
-        return "drop a session variable whose value policies have changed"
+        return "drop a variable or function of the session that would have other rows now"
     return "refresh what the statement reads" if statement.refreshes else "record the definer of a view"
 
 

@@ -515,8 +515,10 @@ class NameResolution:
         yield from self.find_read_functions(cleared)
 
     def find_read_functions(self, cleared: Cleared) -> Iterator[CachedRelation]:
-        """Yield the temporary functions that read tables and that a statement may call."""
-        return _find_mentioned(self.functions, cleared)
+        """Yield the temporary functions that read tables and that a statement may call; one that drops them
+        calls none."""
+        drops = [isinstance(effect, DropFunction | DropVariable | DropTempView) for effect in cleared.effects]
+        return iter(()) if drops and all(drops) else _find_mentioned(self.functions, cleared)
 
     def _views_read(self, cleared: Cleared) -> Iterator[TempView]:
         """Return the temporary views that a statement reads, through others too."""

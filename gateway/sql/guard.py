@@ -576,7 +576,8 @@ def reset_nothing(text: str) -> Splice:
 
 def apply(text: str, all_splices: Sequence[Splice]) -> str:
     """Return the text with the splices written in, the last first; spans must not overlap."""
-    pieces, until = [], len(text)
+    pieces: list[str] = []
+    until = len(text)
     for splice in sorted(all_splices, key=lambda s: (s.span.start, s.span.end), reverse=True):
         pieces += text[splice.span.end : until], splice.text
         until = splice.span.start

@@ -201,6 +201,8 @@ def test_what_may_call_a_function_that_reads_has_names_of_the_session() -> None:
     assert session.collect_dependencies(calls) == {NAME}
     assert session.collect_dependencies(other) == frozenset()
     assert session.reads_own_names(replace(other, temp_views_read=frozenset({"v"})))
+    for dropped in (DropFunction("f"), DropVariable("f")):
+        assert not session.reads_own_names(clear(session, "DROP f", dropped))
 
 
 def test_a_function_is_unknown_as_soon_as_its_drop_is_forwarded() -> None:
