@@ -61,8 +61,8 @@ class EndpointPort(RunsStatements[S_contra], Protocol[S_contra, E_contra]):
 
 
 class ViewsMoved(Exception):
-    """What the session's temporary views read has changed since they were judged; nothing of it is
-    forwarded."""
+    """What the session's temporary views and functions read has changed since they were judged; nothing of it
+    is forwarded."""
 
 
 class Deciding(Generic[S, E]):
@@ -245,7 +245,7 @@ class Deciding(Generic[S, E]):
                 return _busy(verdict, request), NO_LOCKS
             bound = False
             try:
-                if locks.waited and verdict.temp_views_read:
+                if locks.waited and session.reads_own_names(verdict):
                     raise ViewsMoved
                 if locks.waited or not self._is_current(session, verdict, request):
                     # Now that nobody changes them, and by the policies of now.
@@ -269,7 +269,7 @@ class Deciding(Generic[S, E]):
         if not (request.shared or request.exclusive):
             return True
         version = self._verdicts.catalog_version
-        if verdict.temp_views_read and session.views_version != version:
+        if session.views_version != version and session.reads_own_names(verdict):
             raise ViewsMoved
         return verdict.catalog_version == version
 

@@ -22,6 +22,7 @@ from gateway.model.statement import (
     DropFunction,
     DropTempView,
     DropVariable,
+    RegisterCode,
     ResetSettings,
     SessionContext,
     SessionEffect,
@@ -181,9 +182,7 @@ class EndpointOperation(RecordedCall):
             for effect in cleared.effects:
                 if isinstance(effect, ChangeSetting):
                     session.note_setting_changed(effect.key, own=False)
-        # A view that was being replaced may be the old one or the new one now.
-        uncertain = (UseNamespace, CreateTempView)
-        return not (stopped and any(isinstance(effect, uncertain) for effect in cleared.effects))
+        return not (stopped and any(map(_is_uncertain, cleared.effects)))
 
     @property
     def changes_names(self) -> bool:
@@ -285,10 +284,18 @@ def changes_names(effects: Sequence[SessionEffect]) -> bool:
     )
 
 
+def _is_uncertain(effect: SessionEffect) -> bool:
+    """Whether a name means one of two things where the statement was stopped: a view that was being replaced
+    may be the old one or the new one, and a function may have the body that reads tables."""
+    reads = isinstance(effect, RegisterCode) and effect.reads  # RULE (function-made-uncertain)
+    return reads or isinstance(effect, UseNamespace | CreateTempView)
+
+
 _CHANGING = (
     UseNamespace,
     CreateTempView,
     DropTempView,
+    RegisterCode,
     DropFunction,
     ResetSettings,
     DeclareVariables,

@@ -183,6 +183,13 @@ class Freshness(Generic[S]):
             # RULE (functions-judged-again)
             if not await self._is_current(session, function, version, client):
                 await self._end_function(session, name, client)
+                continue
+            for made in function.basis or ():
+                statement = replace(made.statement, principal=session.principal)
+                generation = self._changed.generation
+                verdict = await self._verdicts.judge(statement, client)
+                if isinstance(verdict, Cleared):  # RULE (function-tables-looked-at)
+                    await self._look_again(session, verdict, statement, generation, client)
         session.views_version = self._verdicts.catalog_version
         judged: set[str] = set()
         while due := [
@@ -229,12 +236,8 @@ class Freshness(Generic[S]):
         judged = refuse_replaced_functions(session, await self._verdicts.judge(statement, client))
         verdict = refuse_ended_views(session, judged)
         if isinstance(verdict, Cleared) and not view.inlined:
-            # Spark looks the names in it up again whenever it is read, by what its session knows.
-            stale = session.find_changed_tables(verdict, self._changed)  # RULE (text-view-renewed)
-            await self._refresh(session, stale, statement, verdict, client)
-            session.note_judged(
-                verdict, generation, dict.fromkeys((name.fold() for name in stale), generation)
-            )
+            # RULE (text-view-renewed)
+            await self._look_again(session, verdict, statement, generation, client)
         origin = CachedRelation(
             basis=view.basis,
             policies_version=view.policies_version,
@@ -258,6 +261,15 @@ class Freshness(Generic[S]):
                 await self._endpoint.run_inside(session, statement_of(session, ended), client)
         made_again = [ended.name.lower() in session.views for ended in chain]
         _log.info("temporary_views_renewed", ended=len(chain), made_again=sum(made_again))
+
+    async def _look_again(
+        self, session: S, verdict: Cleared, statement: Statement, generation: int, client: Client
+    ) -> None:
+        """Have Spark's session look at tables of a view or a function: it looks the names in it up again
+        whenever it is read, by what the session knows. It was judged in `generation`."""
+        stale = session.find_changed_tables(verdict, self._changed)
+        await self._refresh(session, stale, statement, verdict, client)
+        session.note_judged(verdict, generation, dict.fromkeys((name.fold() for name in stale), generation))
 
     async def _is_current(self, session: S, relation: CachedRelation, version: int, client: Client) -> bool:
         """Whether everything that it was computed from would be computed in the same way now."""
@@ -292,7 +304,7 @@ def _purpose(statement: Statement) -> str:
     if statement.resets is not None:
         return f"reset the setting `{statement.resets}`"
     if statement.text:
-        return "drop a session variable whose value policies have changed"
+        return "drop a variable or function of the session that would have other rows now"
     return "refresh what the statement reads" if statement.refreshes else "record the definer of a view"
 
 

@@ -229,8 +229,16 @@ class NameResolution:
             self.known_tables[name] = KnownTable(now.get(name), looked.get(name, since))
 
     def collect_dependencies(self, cleared: Cleared) -> frozenset[TableName]:
-        """Return what of the catalog a statement was judged by, and the temporary views that it reads."""
-        return cleared.names.union(*(view.names for view in self._views_read(cleared)))
+        """Return what of the catalog a statement was judged by, and the temporary views and functions that it
+        reads."""
+        views = (view.names for view in self._views_read(cleared))
+        functions = (one.sources for one in self.find_read_functions(cleared))
+        return cleared.names.union(*views, *functions)  # RULE (function-tables-held)
+
+    def reads_own_names(self, cleared: Cleared) -> bool:
+        """Whether a statement reads temporary views, or may call temporary functions that read tables."""
+        # RULE (function-tables-moved)
+        return bool(cleared.temp_views_read) or any(True for _ in self.find_read_functions(cleared))
 
     def _sources_of(self, cleared: Cleared) -> frozenset[TableName]:
         views = (view.sources for view in self._views_read(cleared))
@@ -502,15 +510,15 @@ class NameResolution:
             yield view.basis
 
     def _find_read_values(self, cleared: Cleared) -> Iterator[CachedRelation]:
-        """Yield what the variables and temporary functions came of that a statement may read: by its words,
-        or all where more than its words counts."""
-        if not (self.variables or self.functions):
-            return
-        every = cleared.statement.plan is not None or bool(cleared.temp_views_read)
-        words = words_of(f"{text_of(cleared)} {cleared.forwarded}")
-        for name, kept in (*self.variables.items(), *self.functions.items()):
-            if every or name in words:  # RULE (values-of-variables)
-                yield kept
+        """Yield what the variables and temporary functions came of that a statement may read."""
+        yield from _find_mentioned(self.variables, cleared)
+        yield from self.find_read_functions(cleared)
+
+    def find_read_functions(self, cleared: Cleared) -> Iterator[CachedRelation]:
+        """Yield the temporary functions that read tables and that a statement may call; one that drops them
+        calls none."""
+        drops = [isinstance(effect, DropFunction | DropVariable | DropTempView) for effect in cleared.effects]
+        return iter(()) if drops and all(drops) else _find_mentioned(self.functions, cleared)
 
     def _views_read(self, cleared: Cleared) -> Iterator[TempView]:
         """Return the temporary views that a statement reads, through others too."""
@@ -584,3 +592,14 @@ def _used(context: SessionContext, effect: UseNamespace) -> SessionContext:
     if catalog.lower() != context.catalog.lower():
         return replace(context, catalog=catalog, namespace=("default",))
     return context
+
+
+def _find_mentioned(named: Mapping[str, CachedRelation], cleared: Cleared) -> Iterator[CachedRelation]:
+    """Yield those that a statement may read: by its words, or all where more than its words counts."""
+    if not named:
+        return
+    every = cleared.statement.plan is not None or bool(cleared.temp_views_read)
+    words = words_of(f"{text_of(cleared)} {cleared.forwarded}")
+    for name, kept in named.items():
+        if every or name in words:  # RULE (values-of-variables)
+            yield kept

@@ -19,6 +19,8 @@ from gateway.sql.guard import BARRIER
 from gateway.sql.required import Unsupported
 from gateway.sql.spark_errors import build_arguments_refusal
 
+MAX_CHARS: Final = 4_194_304
+"""Of the bodies that are written into one text."""
 _PLACE: Final = "sluice argument"
 """Begins what arguments are called in what is written, which no text of a user's has in it."""
 _VALUE: Final = "its value"
@@ -241,8 +243,12 @@ def write_calls(
     """Write what Spark would run over each call. `titles`: what their columns are called, by where they
     begin."""
     splices: list[Splice] = []
+    left = MAX_CHARS
     for number, call in enumerate(calls):
         function, view = call.function, call.function.view
+        left -= len(function.body)
+        if left < 0:  # RULE (called-bodies-chars)
+            return refuse_call(function, f"so often: that is more than {MAX_CHARS:,} characters")
         padded = any(_PADDED.search(kind) for _, kind in (*view.parameters, *view.returns))
         if padded or not view.returns:
             return refuse_call(function, "with such types")

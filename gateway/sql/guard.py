@@ -576,10 +576,12 @@ def reset_nothing(text: str) -> Splice:
 
 def apply(text: str, all_splices: Sequence[Splice]) -> str:
     """Return the text with the splices written in, the last first; spans must not overlap."""
-    result = text
-    for splice in sorted(all_splices, key=lambda s: s.span.start, reverse=True):
-        result = result[: splice.span.start] + splice.text + result[splice.span.end :]
-    return result
+    pieces: list[str] = []
+    until = len(text)
+    for splice in sorted(all_splices, key=lambda s: (s.span.start, s.span.end), reverse=True):
+        pieces += text[splice.span.end : until], splice.text
+        until = splice.span.start
+    return "".join((text[:until], *reversed(pieces)))
 
 
 def locate_rewritten_texts(

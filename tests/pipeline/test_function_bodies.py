@@ -11,10 +11,10 @@ from pyspark.sql.connect import functions as F  # noqa: N812  as everybody calls
 
 from gateway.catalog.describe import function_from_rows
 from gateway.catalog.types import NotUnderstood
-from gateway.model.catalog import FUNCTION, TableName
+from gateway.model.catalog import FUNCTION, TableName, ViewBody
 from gateway.model.definers import definer_mark
 from gateway.model.handles import SparkHandle, mark_reading_function
-from gateway.model.reading import Proof
+from gateway.model.reading import Proof, Span
 from gateway.model.statement import (
     Cleared,
     PlanRequest,
@@ -25,6 +25,8 @@ from gateway.model.statement import (
     Verdict,
 )
 from gateway.reader.pool import ReaderPool
+from gateway.sql.call_texts import MAX_CHARS, FoundCall, GuardedFunction, write_calls
+from gateway.sql.required import Unsupported
 from gateway.wire.connect import pb
 from tests.judge_world import World
 from tests.pipeline.test_explained import explained
@@ -518,3 +520,17 @@ async def test_a_body_whose_names_are_not_proved_is_not_kept(reader4: ReaderPool
     lab = Lab(Unproving())  # type: ignore[arg-type]
     said = await refused(lab, "CREATE FUNCTION total(p INT) RETURNS INT RETURN SELECT max(id) FROM free")
     assert "full names" in said.message
+
+
+async def test_bodies_are_not_written_out_without_end() -> None:
+    view = ViewBody(text="", catalog="", database="", output=(), body="1", returns=(("x", "INT"),))
+    body = "1" * (MAX_CHARS // 2)
+    function = GuardedFunction(name=TableName("spark_catalog", "lab", "f"), view=view, body=body, lends=False)
+    calls = [
+        FoundCall(function=function, span=Span(at, at + 3), arguments=(), item=None, alias="")
+        for at in range(0, 30, 3)
+    ]
+    assert not isinstance(write_calls(calls[:2], {}, bare=True), Unsupported)
+    refused = write_calls(calls, {}, bare=True)
+    assert isinstance(refused, Unsupported)
+    assert "more than" in refused.why

@@ -131,7 +131,7 @@ REMOVALS = (
     Removal(
         "text-view-renewed",
         "what a view of a text reads is looked at",
-        Becomes("[]"),
+        Deleted(),
         "session.test_changed_tables",
     ),
     Removal(
@@ -378,6 +378,30 @@ REMOVALS = (
         "session.test_own_names",
     ),
     Removal("function-body-noted", "where they read tables", Never(), "session.test_own_names"),
+    Removal(
+        "function-made-uncertain",
+        "a function that may have a body that reads tables leaves no session open",
+        Becomes("False"),
+        "session.test_own_names",
+    ),
+    Removal(
+        "function-tables-held",
+        "tables that temporary functions read are held while these are called",
+        Becomes("cleared.names.union(*views)"),
+        "session.test_locks",
+    ),
+    Removal(
+        "function-tables-moved",
+        "temporary functions are judged again when what they read has changed since",
+        Becomes("bool(cleared.temp_views_read)"),
+        "session.test_own_names",
+    ),
+    Removal(
+        "function-tables-looked-at",
+        "what a temporary function reads is looked at",
+        Never(),
+        "session.test_changed_tables",
+    ),
     Removal(
         "variables-marked",
         "a session of Spark Connect says that it has variables",

@@ -11,9 +11,18 @@ from gateway.errors import BackendUnavailable
 from gateway.model.catalog import Column, Table, TableKind, TableName
 from gateway.model.changed_names import ChangedNames
 from gateway.model.decision import Decision
+from gateway.model.handles import SparkHandle
 from gateway.model.principal import Principal
 from gateway.model.resource import AccessRequest, Resource
-from gateway.model.statement import Cleared, Client, CreateTempView, SessionContext, Statement, Verdict
+from gateway.model.statement import (
+    Cleared,
+    Client,
+    CreateTempView,
+    RegisterCode,
+    SessionContext,
+    Statement,
+    Verdict,
+)
 from gateway.session.failures import StatementFailed
 from gateway.session.locks import CatalogLocks, LockRequest
 from gateway.session.session import NameResolution
@@ -273,6 +282,16 @@ async def test_a_view_of_a_frame_is_made_again_when_its_tables_are_others() -> N
 async def test_tables_of_a_view_of_a_text_are_looked_at() -> None:
     world, session = World(), new_session()
     await made(world, session, of="text")
+    assert await renewed(world, session) == []
+    world.changed.note([NAME])
+    assert await renewed(world, session) == [NAME]
+    assert await renewed(world, session) == []
+
+
+async def test_tables_of_a_temporary_function_are_looked_at() -> None:
+    world, session = World(), new_session()
+    effect = RegisterCode(SparkHandle("function", "f"), reads=True)
+    session.apply_finished(replace(await world.read(session), effects=(effect,)), 1)
     assert await renewed(world, session) == []
     world.changed.note([NAME])
     assert await renewed(world, session) == [NAME]

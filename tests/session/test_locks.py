@@ -11,11 +11,13 @@ from typing import Any
 import pytest
 
 from gateway.model.catalog import TableName
+from gateway.model.handles import SparkHandle
 from gateway.model.statement import (
     CatalogChanged,
     Cleared,
     Client,
     CreateTempView,
+    RegisterCode,
     SessionContext,
     SessionEffect,
     Statement,
@@ -366,6 +368,21 @@ async def test_what_temporary_views_read_is_held_too() -> None:
     reader, maker = await opened(world), await opened(world)
     await world.sessions.execute(BOB, reader, "CREATE TEMP VIEW v OVER t", run_async=False)
     handle = (await world.sessions.execute(BOB, reader, "SLOW INSERT FROM v", run_async=True)).handle
+    write = running(world)
+    with pytest.raises(StatementRefused, match="still use"):
+        await world.sessions.execute(BOB, maker, "CHANGE t", run_async=False)
+    write.end()
+    await world.sessions.status(BOB, handle)
+    await world.sessions.execute(BOB, maker, "CHANGE t", run_async=False)
+
+
+async def test_what_temporary_functions_read_is_held_too() -> None:
+    world = world_of(patient(catalog_wait_s=0.05))
+    made = RegisterCode(SparkHandle("function", "f"), reads=True)
+    world.judge.effects.insert(0, ("CREATE TEMPORARY FUNCTION f", (made,)))
+    caller, maker = await opened(world), await opened(world)
+    await world.sessions.execute(BOB, caller, "CREATE TEMPORARY FUNCTION f OVER t", run_async=False)
+    handle = (await world.sessions.execute(BOB, caller, "SLOW INSERT f()", run_async=True)).handle
     write = running(world)
     with pytest.raises(StatementRefused, match="still use"):
         await world.sessions.execute(BOB, maker, "CHANGE t", run_async=False)

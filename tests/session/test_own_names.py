@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
@@ -25,6 +27,7 @@ from gateway.model.statement import (
     Statement,
     Verdict,
 )
+from gateway.session.endpoint import EndpointOperation, changes_names
 from gateway.session.session import NameResolution
 from gateway.session.view_rules import as_made, statement_of, without_dangling_views
 from tests.session.fakes import FakeEndpoint
@@ -179,6 +182,27 @@ def test_errors_over_a_function_that_reads_tell_what_it_may() -> None:
     clone.copy_names(session)
     assert clone.context.handles == session.context.handles
     assert clone.functions == session.functions
+
+
+def test_nothing_is_judged_while_a_function_may_be_another_one() -> None:
+    session, handle = new_session(), SparkHandle("function", "f")
+    for reads in (False, True):
+        cleared = clear(session, "CREATE TEMPORARY FUNCTION f", RegisterCode(handle, reads=reads))
+        assert changes_names(cleared.effects)
+        stopped = cast("EndpointOperation", SimpleNamespace(session=session, cleared=cleared))
+        assert EndpointOperation.settle(stopped, finished=False, stopped=True) is not reads
+
+
+def test_what_may_call_a_function_that_reads_has_names_of_the_session() -> None:
+    session, handle = new_session(), SparkHandle("function", "f")
+    run(session, "CREATE TEMPORARY FUNCTION f", RegisterCode(handle, reads=True), reads=True)
+    calls, other = clear(session, "SELECT F(1)"), clear(session, "SELECT g(1)")
+    assert [session.reads_own_names(one) for one in (calls, other)] == [True, False]
+    assert session.collect_dependencies(calls) == {NAME}
+    assert session.collect_dependencies(other) == frozenset()
+    assert session.reads_own_names(replace(other, temp_views_read=frozenset({"v"})))
+    for dropped in (DropFunction("f"), DropVariable("f")):
+        assert not session.reads_own_names(clear(session, "DROP f", dropped))
 
 
 def test_a_function_is_unknown_as_soon_as_its_drop_is_forwarded() -> None:
