@@ -7,7 +7,6 @@ settings, by whoever may read these. The gateway itself has no part in it, and i
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from dataclasses import dataclass
 from typing import Self
@@ -15,15 +14,15 @@ from typing import Self
 from gateway.app.explaining import asking, make_reader, minor_of_spark
 from gateway.app.metalakes import metalake_states, open_metalake
 from gateway.app.providers import load_shipped_providers
+from gateway.app.rest_catalogs import rest_arguments
 from gateway.app.revealing import parameters_of
 from gateway.app.upstream import Queries
 from gateway.catalog.gravitino import GravitinoMetalake
 from gateway.catalog.hive_metastore import HiveMetastoreCatalog
-from gateway.catalog.iceberg_rest import HEADER, IcebergRestCatalog
+from gateway.catalog.iceberg_rest import IcebergRestCatalog
 from gateway.catalog.live import LiveCatalog
 from gateway.catalog.memory import MemoryCatalog
 from gateway.catalog.readable import CatalogUnavailable, WritableCatalog
-from gateway.catalog.rest import RestLogin
 from gateway.catalog.spark_sql import SparkSqlCatalog
 from gateway.errors import Faults
 from gateway.model.metalakes import RELATIONAL, MetalakeCatalog
@@ -150,25 +149,8 @@ def open_catalog(entry: CatalogEntry) -> AbstractAsyncContextManager[WritableCat
         case "hive" | "generic-hive-metastore":
             return HiveMetastoreCatalog(given["hive.metastore.uris"])
         case "iceberg" if given.get("type", "").lower() == "rest":
-            return IcebergRestCatalog(
-                given.get("uri", ""),
-                warehouse=given.get("warehouse", ""),
-                prefix=given.get("prefix", ""),
-                separator=given.get("namespace-separator", ""),
-                login=lambda: _iceberg_login(parameters_of(entry)),
-            )
+            return IcebergRestCatalog(**rest_arguments(given, lambda: parameters_of(entry)))
         case "iceberg" if given.get("type", "").lower() == "hive" and "uri" in given:
             return HiveMetastoreCatalog(given["uri"])
         case _:
             return None
-
-
-def _iceberg_login(given: Mapping[str, str]) -> RestLogin:
-    return RestLogin(
-        token=given.get("token", ""),
-        credential=given.get("credential", ""),
-        token_url=given.get("oauth2-server-uri", "v1/oauth/tokens"),
-        scope=given.get("scope", "catalog"),
-        more={key: given[key] for key in ("audience", "resource") if key in given},
-        headers={key.removeprefix(HEADER): value for key, value in given.items() if key.startswith(HEADER)},
-    )

@@ -9,6 +9,7 @@ from dataclasses import replace
 import structlog
 
 from gateway.app.providers import load_shipped_providers
+from gateway.app.rest_catalogs import is_rest
 from gateway.app.revealing import reveal_secrets
 from gateway.catalog.providers import secrets_of
 from gateway.catalog.spark_settings import (
@@ -48,6 +49,10 @@ _CONNECTOR_LOGINS: Mapping[str, Mapping[str, str]] = {
 """How Gravitino's connector logs in: parameter of the entry → setting of Spark."""
 
 
+_SHOWN = frozenset({"token", "credential", "header.authorization"})
+"""Parameters by which a REST catalog knows who asks."""
+
+
 class SparkCatalogs:
     """What Spark is told of the catalogs. Secrets are read anew for every session that is opened."""
 
@@ -65,6 +70,8 @@ class SparkCatalogs:
         self._exchange = exchange
         listed = tuple(entries)
         self._entries = tuple(entry for entry in listed if entry.on_spark)
+        self._credentials = {entry.name.lower(): entry.catalog.user_credentials for entry in listed}
+        self._restricting = frozenset(entry.name.lower() for entry in listed if restricts(entry))
         self._lakes = tuple(entry for entry in listed if entry.catalog.kind.lists)
         self._metalakes = metalakes
         self._revealed_secrets = RevealedSecrets()
@@ -97,6 +104,46 @@ class SparkCatalogs:
             self._revealed_secrets.add([token])
             told.update(user_login(name, token))
         return told
+
+    def list_rest_catalogs(self) -> frozenset[str]:
+        """Return the names of Iceberg REST catalogs that are asked what they restrict."""
+        if self._metalakes is None:
+            return self._restricting
+        asked = {lake.name for lake in self._lakes if lake.catalog.read_restrictions == "enforce"}
+        listed = self._metalakes.list_in_force()
+        return self._restricting | {
+            one.name.lower() for lake, one in listed if lake in asked and _is_rest_catalog(one)
+        }
+
+    async def find_rest_login(self, name: str, user: str) -> Mapping[str, str]:
+        """Return the parameters (lower-case keys) by which a REST catalog is asked for a user: with the token
+        of ASKER, where the catalog is asked in the name of users; with the user's credential, where it has
+        some; and otherwise with the login of the settings.
+
+        Raises Faults, and NotExchanged for a user whose token is not exchanged, or who has no credential.
+        """
+        found = next((one for one in self._reveal_catalogs() if one.name.lower() == name), None)
+        if found is None and self._metalakes is not None:
+            found = self._metalakes.find_catalog(name)
+        if found is None:
+            raise Faults([f"there is no catalog `{name}` by now"])
+        asker = ASKER.get()
+        if found.name in self._audiences and not asker.is_gateway:  # RULE (restrictions-as-user)
+            audience = self._audiences[found.name]
+            found = leave_out_login(found, self._audiences)
+            # Who has shown no token is nobody there, as in Spark.
+            if asker.token and self._exchange is not None:
+                token = await self._exchange.exchange(asker.token, audience)
+                self._revealed_secrets.add([token])
+                found = replace(found, parameters={**found.parameters, "token": token})
+        elif (mapped := self._credentials.get(name)) and not asker.is_gateway:
+            if user not in mapped:  # RULE (restrictions-unmapped-user)
+                raise NotExchanged("no credential is set for the user")
+            secret = mapped[user].reveal()
+            self._revealed_secrets.add([secret])
+            others = {k: v for k, v in found.parameters.items() if k.lower() not in _SHOWN}
+            found = replace(found, parameters={**others, "credential": secret})
+        return {key.lower(): value for key, value in found.parameters.items()}
 
     def hide(self, value: str) -> None:
         """Have no client read a value that what stands before Spark is told for a user."""
@@ -140,6 +187,16 @@ class SparkCatalogs:
                     with suppress(Faults):
                         self._revealed_secrets.add(secrets_of(key, value.reveal()))
         return shown
+
+
+def restricts(entry: CatalogEntry) -> bool:
+    """Whether an entry is a catalog that is asked what it restricts."""
+    asked = entry.catalog.read_restrictions == "enforce"
+    return asked and entry.catalog.type == "iceberg" and is_rest(entry.catalog.connection_params)
+
+
+def _is_rest_catalog(catalog: NamedCatalog) -> bool:
+    return catalog.type == "iceberg" and is_rest(catalog.parameters)
 
 
 def leave_out_login(catalog: NamedCatalog, audiences: Collection[str]) -> NamedCatalog:

@@ -9,12 +9,14 @@ from typing import Literal
 
 import orjson
 
+from gateway.app.catalogs import restricts
 from gateway.app.classifying import classifiers
 from gateway.app.database_checks import DatabaseAnswer, ask_database, dsn_fault
 from gateway.app.explaining import find_parser_jars, make_upstream, parsers_for, reader_of
 from gateway.app.procedures import procedures
 from gateway.app.propagation_rules import propagation_rules
 from gateway.app.providers import PROVIDER_KEYS, load_providers
+from gateway.app.rest_catalogs import is_rest
 from gateway.app.rule_files import (
     RULE_PATTERNS,
     RuleFiles,
@@ -32,7 +34,12 @@ from gateway.errors import BackendMismatch, BackendUnavailable, Faults, SluiceEr
 from gateway.frontends.users import read_users
 from gateway.jobs.classification.rules import CLASSIFIER_KEYS
 from gateway.model.policy import PolicyItem, PolicySet, Role
-from gateway.model.spark_configuration import NOT_COMPARED, ParserConfiguration, SparkConfiguration
+from gateway.model.spark_configuration import (
+    CATALOG_PREFIX,
+    NOT_COMPARED,
+    ParserConfiguration,
+    SparkConfiguration,
+)
 from gateway.pipeline.policy_reading import unparsable
 from gateway.pipeline.table_checks import Tree, against_tables, meaningless_masks
 from gateway.policy.diagnostics import hint
@@ -508,7 +515,7 @@ async def ask_backend(settings: Settings, *, reader: ParserConfiguration) -> Bac
             case BackendUnavailable():
                 warnings.append(f"could not compare how Spark parses: {answer.for_operators}")
             case SparkConfiguration():
-                warnings += _catalogs(settings, answer)
+                warnings += (*_catalogs(settings, answer), *_list_unasked(settings, answer))
     answered = [one for one in told if isinstance(one, SparkConfiguration)]
     return BackendCheck(
         faults=tuple(dict.fromkeys(faults)),
@@ -532,3 +539,26 @@ def _catalogs(settings: Settings, told: SparkConfiguration) -> tuple[str, ...]:
         for name, plugin in told.catalogs.items()
         if name not in settings.named_catalogs and name != "spark_catalog"
     )
+
+
+def _list_unasked(settings: Settings, told: SparkConfiguration) -> list[str]:
+    """Tell of Iceberg REST catalogs whose tables may be read, and that are not asked what they restrict."""
+    asked = {entry.name for entry in settings.catalogs if restricts(entry)}
+    ignored = {entry.name for entry in settings.catalogs if entry.catalog.read_restrictions == "ignore"}
+    found = []
+    for name in sorted((settings.named_catalogs | {"spark_catalog"} | ignored) - asked):
+        begin = f"{CATALOG_PREFIX}{name}."
+        own = {
+            key.removeprefix(begin): value for key, value in told.settings.items() if key.startswith(begin)
+        }
+        if name in ignored:
+            why = "by `read-restrictions: ignore`"
+        elif is_rest(own):  # RULE (unasked-rest-catalog)
+            why = f"since only Spark's configuration has it ({begin}…); give it to `catalogs` as `iceberg`"
+        else:
+            continue
+        found.append(
+            f"the Iceberg REST catalog `{name}` is not asked what it restricts (`read-restrictions`), {why}: "
+            "its row filters and masks are not enforced"
+        )
+    return found

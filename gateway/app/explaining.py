@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ssl
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -15,6 +15,7 @@ from gateway.app.catalogs import SparkCatalogs, make_catalogs
 from gateway.app.current_policies import CurrentPolicies, FixedPeople
 from gateway.app.metalakes import metalakes_of
 from gateway.app.procedures import load_shipped_procedures
+from gateway.app.restrictions import make_restrictions
 from gateway.app.rules import PolicyRegistry
 from gateway.app.upstream import Queries, Upstream, require_connect
 from gateway.app.user_tokens import UserTokens, make_user_tokens
@@ -391,12 +392,18 @@ async def verdicts_without_sessions(
         )
         async with in_force as rules:
             await metalakes.start(rules.replace_part)
-            async with catalog_without_sessions(settings, reader, tables, metalakes) as catalog:
+            # Who judges by the tables of a file asks nobody.
+            restrictions = make_restrictions(settings, make_catalogs(settings, metalakes))
+            async with (
+                catalog_without_sessions(settings, reader, tables, metalakes) as catalog,
+                aclosing(restrictions),
+            ):
                 yield Verdicts(
                     VerdictInputs(
                         judge=make_judge(settings, reader),
                         policies=CurrentPolicies(rules, FixedPeople(principals)),
                         catalog=catalog,
+                        restrictions=restrictions if tables is None else None,
                     )
                 )
 

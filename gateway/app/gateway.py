@@ -36,6 +36,7 @@ from gateway.app.policy_authors import AuthorRights, PolicyAuthors
 from gateway.app.probes import Probes, start_probes
 from gateway.app.record_forwarding import ForwardCollector, make_forwarders, report_forwarding
 from gateway.app.reloading import Reloading
+from gateway.app.restrictions import make_restrictions
 from gateway.app.rules import PolicyRegistry
 from gateway.app.site_checks import check_site, only_one
 from gateway.app.sparks import START_S, Sparks, make_parts
@@ -236,6 +237,8 @@ class Gateway:
         sparks.owners, sparks.metalakes = owners, metalakes.states
         held = MetastoreCatalog(catalog, lambda: sparks.main.dependencies.locks.catalogs)
         stack.push_async_callback(in_time, catalog.close)
+        restrictions = make_restrictions(settings, catalogs)
+        stack.push_async_callback(restrictions.aclose)
         limits = session_limits(settings.sessions, settings.backend)
         places = make_places(settings, queries, catalog, metalakes.states)
         uses = self._stack.enter_context(closing(LimitUse(dsn)))
@@ -266,6 +269,7 @@ class Gateway:
             first_context=first_context(settings),
             secrets=catalogs.secrets(),
             session_catalogs=catalogs.list_session_catalogs,
+            restrictions=restrictions,
             places=sparks.wrap_places(main, places),
             promotion=make_promotion(
                 settings,

@@ -28,6 +28,7 @@ from gateway.app.explaining import (
     select_judging_settings,
 )
 from gateway.app.files import make_places
+from gateway.app.restrictions import make_restrictions
 from gateway.app.spark_places import PlacesElsewhere, PlacesOfSparks
 from gateway.app.upstream import Queries, Upstream
 from gateway.catalog.live import LiveCatalog, Owners
@@ -228,6 +229,8 @@ class Sparks:
             stack.push_async_callback(in_time, queries.close)
             catalog = make_catalog(settings, queries, reader, owners=self.owners if settings.files else None)
             stack.push_async_callback(in_time, catalog.close)
+            restrictions = make_restrictions(settings, catalogs)
+            stack.push_async_callback(restrictions.aclose)
             limits = self.limits(backend)
             own = make_places(settings, queries, catalog, self.metalakes)
             dependencies = replace(
@@ -241,6 +244,7 @@ class Sparks:
                 may_use=self.build_facts(name, pool, version).may_be_used_by,
                 secrets=catalogs.secrets(),
                 session_catalogs=catalogs.list_session_catalogs,
+                restrictions=restrictions,
                 places=self.wrap_places(pool, own),
                 promotion=choose_promotion(settings, template.promotion),
             )

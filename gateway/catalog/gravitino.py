@@ -52,6 +52,11 @@ MAX_TAGS = 10_000
 MAX_ROLES = 10_000
 AT_ONCE = 8
 """Questions that are asked at the same time."""
+MAX_POLICIES = 10_000
+_RESTRICTING = ("row_filter", "column_mask")
+"""What the types of policies end with that hide rows or values: `system_row_filter`, `system_column_mask`."""
+_NO_POLICIES = frozenset({404, 405, 501})
+"""Statuses of a server that has no policies."""
 _HIDDEN = frozenset({403, 404})
 """Statuses for a role that is not there, or not to be seen by the account that asks."""
 _Members = dict[str, tuple[str, ...]]
@@ -101,9 +106,12 @@ class GravitinoMetalake(Closing):
                 owner = await self.owner(MetadataObject(level, parts))
                 if owner is not None:
                     own[MetadataObject(level, parts)] = owner
+        restricting = await self._list_restricting_policies()
+        tagged = await self._tags() if tags or restricting else ()
         return Metalake(
             catalogs=catalogs,
-            tags=await self._tags() if tags else (),
+            tags=tagged if tags else (),
+            restricted=await self._list_restricted(restricting, tagged),
             roles=roles,
             users=users,
             groups=groups,
@@ -141,6 +149,43 @@ class GravitinoMetalake(Closing):
         for name, listed in answers:
             objects = [self._object(one) for one in items(listed.get("metadataObjects"), "objects")]
             found.append(MetalakeTag(name=name, properties=by_name[name], objects=tuple(objects)))
+        return tuple(found)
+
+    async def _list_restricting_policies(self) -> tuple[str, ...]:
+        """Return the names of the policies in force that hide rows or values."""
+        try:
+            answer = await self.ask("policies", {"details": "true"})
+        except CatalogError as error:
+            if error.status in _NO_POLICIES:
+                return ()
+            raise unavailable(error) from None
+        told = [read_object(one, "policy") for one in items(answer.get("policies"), "policies")]
+        if len(told) > MAX_POLICIES:
+            raise CatalogUnavailable(f"the metalake has more than {MAX_POLICIES} policies")
+        found = []
+        for one in told:
+            kind = text(one.get("policyType"), "policyType").lower()
+            # RULE (metalake-restricting-policies)
+            if kind.endswith(_RESTRICTING) and one.get("enabled") is not False:
+                found.append(text(one.get("name"), "name"))
+        return tuple(sorted(found))
+
+    async def _list_restricted(
+        self, policies: Sequence[str], tags: Iterable[MetalakeTag]
+    ) -> tuple[MetadataObject, ...]:
+        """Return the objects that policies are on, those with a tag that one is on as well."""
+        tagged = {tag.name: tag.objects for tag in tags}
+        answers = await self._each("policies/{}/objects", policies)
+        if len(answers) < len(policies):
+            gone = min(set(policies) - {name for name, _ in answers})
+            raise CatalogUnavailable(f"the server does not list the objects with the policy `{gone}`")
+        found: dict[MetadataObject, None] = {}
+        for _, listed in answers:
+            for one in map(self._object, items(listed.get("metadataObjects"), "objects")):
+                on_tag = tagged.get(".".join(one.parts)) if one.type == "TAG" else (one,)
+                if on_tag is None:  # RULE (metalake-policy-on-unknown-tag)
+                    raise CatalogUnavailable("a policy is on a tag whose objects are not listed")
+                found |= dict.fromkeys(on_tag)
         return tuple(found)
 
     async def _grants(self) -> tuple[_Members, _Members, tuple[MetalakeRole, ...]]:

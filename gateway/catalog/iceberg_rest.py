@@ -7,9 +7,10 @@ here. Lists come in pages. What the server's configuration says counts as it doe
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Self
-from urllib.parse import quote, unquote
+from typing import Any
+from urllib.parse import quote
 
+from gateway.catalog.iceberg_client import IcebergRestClient
 from gateway.catalog.readable import (
     CatalogUnavailable,
     DatabaseAlreadyExists,
@@ -22,8 +23,6 @@ from gateway.catalog.readable import (
 )
 from gateway.catalog.rest import (
     CatalogError,
-    Login,
-    RestClient,
     build_lookup_error,
     items,
     properties,
@@ -39,7 +38,6 @@ PAGES = 10_000
 """Pages of one list that are asked for at most: a server that never ends a list must not hold us."""
 LEVELS = 16
 """Levels of namespaces that are looked into."""
-_SEPARATOR = "\x1f"
 _TYPES = {
     "boolean": "boolean", "int": "int", "long": "bigint", "float": "float", "double": "double",
     "date": "date", "time": "time(6)", "timestamp": "timestamp_ntz", "timestamptz": "timestamp",
@@ -49,54 +47,10 @@ _TYPES = {
 
 _NO_VIEWS = frozenset({400, 404, 405, 406, 501})
 """Statuses of a server without views that does not list its routes, as they were seen."""
-_VIEWS = "GET /v1/{prefix}/namespaces/{namespace}/views"
-"""The route of lists of views, as servers list routes: one that lists others has no views."""
-HEADER = "header."
-"""What parameters begin with that are headers."""
 
 
-class IcebergRestCatalog(WithoutFunctions):
+class IcebergRestCatalog(IcebergRestClient, WithoutFunctions):
     """See WritableCatalog. A database is made below one that is there."""
-
-    def __init__(
-        self, url: str, *, warehouse: str = "", prefix: str = "", separator: str = "", login: Login
-    ) -> None:
-        """`separator`: what stands between the levels of a namespace, percent-encoded as servers tell it."""
-        self._client = RestClient(url, login, told=_read_error)
-        self._warehouse = warehouse
-        self._url = url
-        own = {"prefix": prefix, "namespace-separator": separator}
-        self._own = {key: value for key, value in own.items() if value}
-        self._prefix = prefix
-        self._separator = _SEPARATOR
-        self._has_views = True
-
-    async def __aenter__(self) -> Self:
-        try:
-            query = {"warehouse": self._warehouse} if self._warehouse else None
-            self._configure(read_object(await self._ask("GET", "v1/config", query), "configuration"))
-        except CatalogError as error:
-            await self._client.close()
-            raise unavailable(error) from None
-        except BaseException:
-            await self._client.close()
-            raise
-        return self
-
-    def _configure(self, config: Mapping[str, Any]) -> None:
-        # What the server overrides comes before what we were told, and that before its defaults.
-        usual, always = properties(config.get("defaults")), properties(config.get("overrides"))
-        told = {**usual, "uri": self._url, **self._own, **always}
-        self._prefix = told.get("prefix", "")
-        self._separator = unquote(told.get("namespace-separator", "")) or _SEPARATOR
-        if told["uri"] != self._url:
-            self._client.move(told["uri"])
-        self._client.set_wanted_headers(_headers(usual), _headers(always))
-        routes = config.get("endpoints")
-        self._has_views = not routes or _VIEWS in items(routes, "endpoints")
-
-    async def __aexit__(self, *_: object) -> None:
-        await self._client.close()
 
     async def databases(self) -> Sequence[str]:
         found: list[str] = []
@@ -197,27 +151,9 @@ class IcebergRestCatalog(WithoutFunctions):
         if self._has_views:
             yield "views", TableKind.VIEW
 
-    async def _ask(self, method: str, path: str, query: Mapping[str, str] | None = None) -> Any:
-        return await self._client.ask(method, path, query=query)
-
-    def _route(self, path: str) -> str:
-        prefix = "/".join(quote(part, safe="") for part in self._prefix.split("/") if part)
-        return f"v1/{prefix}/{path}" if prefix else f"v1/{path}"
-
-    def _namespace(self, database: str) -> str:
-        return self._route(f"namespaces/{quote(self._separator.join(database.split('.')), safe='')}")
-
 
 def _is_missing(route: str, error: CatalogError) -> bool:
     return error.status == 404 or (route == "views" and error.status in _NO_VIEWS)
-
-
-def _headers(told: Mapping[str, str]) -> dict[str, str]:
-    return {key.removeprefix(HEADER): value for key, value in told.items() if key.startswith(HEADER)}
-
-
-def _read_error(answer: Any) -> tuple[str, str]:
-    return str(answer["error"].get("type", "")), str(answer["error"].get("message", ""))
 
 
 def _entry(database: str, name: str, kind: TableKind, metadata: Mapping[str, Any]) -> TableEntry:

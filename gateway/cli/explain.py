@@ -14,6 +14,7 @@ from gateway.cli.terminal import BOLD, CYAN, DIM, GREEN, RED, Terminal
 from gateway.cli.users import principal_of
 from gateway.errors import Faults
 from gateway.model.decision import Decision, RowFilter
+from gateway.model.restrictions import hide_salts
 from gateway.model.statement import Cleared, Refused, SessionContext, Verdict
 
 
@@ -66,7 +67,7 @@ def as_json(verdict: Verdict) -> dict[str, Any]:
     if isinstance(verdict, Refused):
         return answer | {"code": verdict.code, "sqlstate": verdict.sqlstate, "message": verdict.message}
     return answer | {
-        "forwarded": verdict.forwarded,
+        "forwarded": hide_salts(verdict.forwarded),
         "unchanged": verdict.forwarded == verdict.statement.text,
         "readers_agree": verdict.readers_agree,
         "obligations": [
@@ -84,7 +85,7 @@ def _obligation(obligation: Any) -> dict[str, str]:
         "kind": "mask",
         "column": obligation.column,
         "type": obligation.mask_type,
-        "expression": obligation.expression,
+        "expression": hide_salts(obligation.expression),
         "policy": obligation.policy.name,
     }
 
@@ -113,7 +114,7 @@ def show(terminal: Terminal, verdict: Verdict) -> None:
         terminal.line("Spark gets the statement unchanged.")
     else:
         terminal.line("Spark is sent:")
-        terminal.line(terminal.style(verdict.forwarded, CYAN))
+        terminal.line(terminal.style(hide_salts(verdict.forwarded), CYAN))
 
 
 def _show_decisions(terminal: Terminal, decisions: tuple[Decision, ...]) -> None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from gateway.model.metalakes import NONE_LISTED, ListedCatalogs
+from gateway.model.restrictions import TableRestrictions
 from gateway.model.table_formats import KEPT_BY_SESSIONS
 
 
@@ -210,6 +211,8 @@ class Table:
     """Of a version: why nobody knows what its columns are called now; empty when that is known."""
     conditions_above: bool = False
     """Of a version: whether its format would not find all columns of a condition that goes below it."""
+    restrictions: TableRestrictions | None = None
+    """What its catalog restricts for the user whose statement is judged; None: it was not asked."""
 
     @property
     def named_now(self) -> Table:

@@ -112,6 +112,8 @@ class Metalake:
     groups: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     owners: Mapping[MetadataObject, Owner] = field(default_factory=dict)
     """Of the metalake and its relational catalogs."""
+    restricted: tuple[MetadataObject, ...] = ()
+    """Objects that a policy of the metalake hides rows or values of, which nobody here enforces."""
 
     @property
     def hidden_roles(self) -> frozenset[str]:

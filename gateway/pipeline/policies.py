@@ -368,6 +368,11 @@ async def _check_text(
         told = f": `{policy.name}` refers to {what}" if judging.rules.unmatched_columns == "closed" else ""
         return Unsupported(f"a policy for {table.name} does not match its columns{told}")
     read_tables = [other for other in tables if other is not None]
+    restricted = [one for one in read_tables if one.restrictions is not None and one.restrictions.restricts]
+    if restricted:  # RULE (policy-restricted-table)
+        return Unsupported(
+            f"a policy for {table.name} reads {restricted[0].name}, which its catalog restricts for the user"
+        )
     if (  # RULE (policy-metric-view)
         why := await _explain_session_metric_view(read_tables, judging)
     ) is not None:

@@ -18,6 +18,7 @@ from typing import Any, Literal
 from gateway.model.audit import AuditEvent, AuditKind
 from gateway.model.decision import NO_POLICY, Decision, Obligation, PolicyRef, RowFilter
 from gateway.model.principal import Principal
+from gateway.model.restrictions import hide_salts
 from gateway.model.statement import Cleared, Client, Refused, ScanRecord, Verdict
 from gateway.session.failures import CallRefusal
 
@@ -137,7 +138,7 @@ def of_obligation(obligation: Obligation) -> Mapping[str, Any]:
     return {
         "type": obligation.mask_type,
         "column": obligation.column,
-        "expression": obligation.expression,
+        "expression": hide_salts(obligation.expression),
         **of_policy(obligation.policy),
     }
 
@@ -278,8 +279,9 @@ def build_decided(
     if statement.context.settings:
         body["settings"] = sorted(statement.context.settings)
     if isinstance(verdict, Cleared):
-        body["forwarded"] = verdict.forwarded
-        body["forwarded_sha256"] = digest(verdict.forwarded)
+        forwarded = hide_salts(verdict.forwarded)
+        body["forwarded"] = forwarded
+        body["forwarded_sha256"] = digest(forwarded)
         body["readers_agree"] = verdict.readers_agree
         body["scans"] = [of_scan(scan) for scan in verdict.scans]
         if lineage is not None:

@@ -40,6 +40,7 @@ from gateway.session.ports import (
     TablePlaces,
     UserRights,
 )
+from gateway.session.restricted_catalog import RestrictedCatalog, RestrictionSource, explain_carried_salt
 from gateway.session.view_rules import build_refusal
 
 
@@ -58,6 +59,8 @@ class VerdictInputs:
     """Makes tables of files that a statement names."""
     places: TablePlaces | None = None
     """Says whose tables the files at a path are."""
+    restrictions: RestrictionSource | None = None
+    """Says what catalogs restrict of their tables for a user; None: none is asked."""
 
 
 _Key = tuple[Statement, bool, int, int]
@@ -93,6 +96,7 @@ class Verdicts:
     def __init__(self, inputs: VerdictInputs) -> None:
         self._promotion = inputs.promotion
         self._places = inputs.places
+        self._restrictions = inputs.restrictions
         self._judge = inputs.judge
         self._policies = inputs.policies
         self._catalog = inputs.catalog
@@ -215,14 +219,20 @@ class Verdicts:
         if cached is None and cacheable and statement.plan is not None:
             numbered = _extract_ids(statement.plan)
             cached = self._find_renewed(statement, numbered, versions, context)
-        if cached is not None and _still_rests(cached, catalog, principals):
+        # RULE (cached-restrictions)
+        if (
+            cached is not None
+            and _still_rests(cached, catalog, principals)
+            and await self._is_restricted_as_then(cached, statement.principal.user)
+        ):
             self._metrics.judge_cached.observe(time.perf_counter() - begun)
             return cached
+        restricted = self._restrict_for(statement.principal.user)
         anew: frozenset[TableName] = frozenset()
         places: dict[str, tuple[TableName, ...] | str] | None = None if self._places is None else {}
         snapshot = Snapshot(
             policies=policies,
-            catalog=replace(catalog, places=places),
+            catalog=replace(catalog if restricted is None else restricted.restrict(catalog), places=places),
             context=context,
             principals=principals,
             anew=anew,
@@ -232,7 +242,12 @@ class Verdicts:
             answer = await self._judge(statement, snapshot)
             if not isinstance(answer, NeedsCatalog):
                 self._metrics.judge_cold.observe(time.perf_counter() - begun)
-                if cacheable and isinstance(answer, Cleared) and not (answer.provisional or anew):
+                is_salted = restricted is not None and restricted.salted
+                carried = explain_carried_salt(answer) if is_salted else ""
+                if carried and isinstance(answer, Cleared):
+                    return build_refusal(answer, "NOT_GOVERNABLE", "0A000", carried)
+                lasts = not (is_salted or anew)  # RULE (salted-not-cached)
+                if cacheable and isinstance(answer, Cleared) and not answer.provisional and lasts:
                     versions = policies.version, snapshot.catalog.version
                     self._store((statement, False, *versions), answer, context)
                     if numbered is not None and answer.renewable:
@@ -251,6 +266,9 @@ class Verdicts:
                 return refused
             if self._promotion is not None:
                 catalog = await self._catalog.look_up(tuple(needed))
+            if restricted is not None:
+                # RULE (restrictions-asked)
+                catalog = await restricted.ask(needed, catalog)
             if self._places is not None and places is not None:
                 tables = await asyncio.gather(*map(self._places.tables_at, answer.urls))
                 places = {**places, **dict(zip(answer.urls, tables, strict=True))}
@@ -369,6 +387,16 @@ class Verdicts:
             action=action,
             request_data=text,
         )
+
+    async def _is_restricted_as_then(self, cached: Cleared, user: str) -> bool:
+        """Whether catalogs restrict what a statement reads as they did when it was judged."""
+        restricted = self._restrict_for(user)
+        return restricted is None or await restricted.still_holds(cached.tables)
+
+    def _restrict_for(self, user: str) -> RestrictedCatalog | None:
+        """Return what a user sees of catalogs that restrict; None where there is none."""
+        source = self._restrictions
+        return None if source is None else RestrictedCatalog(source, self._catalog, user)
 
     def _find_renewed(
         self,

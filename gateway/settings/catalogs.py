@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, ValidationError
 
@@ -146,6 +146,14 @@ class CatalogConnection(Section):
     """Database in which sessions of this catalog begin."""
     connection_params: dict[str, str | Secret] = Field(default_factory=dict)
     """Parameters of its type. Secrets are `{env: NAME}` or `{file: PATH}`."""
+    read_restrictions: Literal["enforce", "ignore"] = "enforce"
+    """Of an Iceberg REST catalog: whether it is asked what it restricts for a user. `ignore`: Spark reads
+    tables whole whatever the catalog restricts."""
+    user_credentials: dict[str, Secret] = Field(default_factory=dict)
+    """User → credential (`ID:SECRET`) by which an Iceberg REST catalog is asked what it restricts for that
+    user. Where there are any, others are refused. Spark reads with its own login."""
+    read_restrictions_s: Annotated[float, Field(ge=0, le=3600)] = 30.0
+    """Seconds for which an answer serves the same user again."""
 
     @property
     def kind(self) -> CatalogKind:
@@ -318,6 +326,10 @@ def _catalog(
         faults.add(places["type"], f"type `{kind.name}` is for the catalog `{SESSION_CATALOG}` alone")
     if kind is not None and kind.lists and "default_db" in made:
         faults.add(places["default_db"], "`default-db`: a list of catalogs has no databases of its own")
+    for key in ("read_restrictions", "read_restrictions_s", "user_credentials"):
+        if key in made and kind is not None and kind.name != "iceberg" and not kind.lists:
+            told = f"`{key.replace('_', '-')}` is for Iceberg REST catalogs"
+            faults.add(places[key], f"{told}, and type `{kind.name}` is none")
     given, place = made.get("connection_params"), places["connection_params"]
     if kind is not None and kind.name == FILES:
         if "default_db" in made:
@@ -406,3 +418,5 @@ def secrets_of(entries: tuple[CatalogEntry, ...]) -> Iterator[tuple[Path, Secret
         for key, value in entry.catalog.connection_params.items():
             if isinstance(value, Secret):
                 yield ("catalogs", index, "catalog", "connection-params", key), value
+        for user, secret in entry.catalog.user_credentials.items():
+            yield ("catalogs", index, "catalog", "user-credentials", user), secret

@@ -33,7 +33,7 @@ from gateway.sources.cache import CacheTrouble, read_file, replace_file
 
 _log = structlog.get_logger(__name__)
 
-_FORM = 1
+_FORM = 2
 """What a file says that is written here; one of another form is not read."""
 
 Fetch = Callable[[], Awaitable[Metalake]]
@@ -307,6 +307,7 @@ def _build_document(metalake: Metalake) -> dict[str, Any]:
         "users": {name: list(roles) for name, roles in metalake.users.items()},
         "groups": {name: list(roles) for name, roles in metalake.groups.items()},
         "owners": [[_object(one), owner.name, owner.group] for one, owner in metalake.owners.items()],
+        "restricted": [_object(one) for one in metalake.restricted],
     }
 
 
@@ -356,6 +357,7 @@ def _read(found: Mapping[str, Any]) -> Metalake:
             _read_object(one): Owner(name=str(name), group=group is True)
             for one, name, group in found["owners"]
         },
+        restricted=tuple(map(_read_object, found["restricted"])),
     )
 
 

@@ -19,6 +19,7 @@ from gateway.model.metalakes import Level, MetadataObject, Metalake, MetalakePri
 from gateway.model.policy import Policy, PolicyItem, PolicyType, ResourceSet, ResourceValues, TaggedResource
 from gateway.model.tags import Tag
 from gateway.policy.globs import NOT_LITERAL
+from gateway.policy.subjects import PUBLIC
 
 ALL = frozenset({"all"})
 _USES = frozenset({"use", "show"})
@@ -85,10 +86,13 @@ def rules_of(
     catalogs = {catalog.lower(): catalog for catalog in taken}
     lost: Counter[str] = Counter()
     tagged = tuple(_build_tagged(metalake, catalogs, lost))
-    policies: tuple[Policy, ...] = ()
     hidden: tuple[str, ...] = ()
+    grants = _Grants(metalake, catalogs, lost)
+    for one in metalake.restricted:
+        lost[f"row filter or mask on {one.type}"] += 1
+        grants.close(one)  # RULE (metalake-restricted-closed)
+    policies = grants.policies(name, service) if privileges else grants.list_policies(name, service)
     if privileges:
-        policies = _Grants(metalake, catalogs, lost).policies(name, service)
         hidden = tuple(sorted(metalake.hidden_roles))
     return MetalakeRules(
         tagged=tagged, policies=policies, unmapped_privileges=dict(sorted(lost.items())), hidden_roles=hidden
@@ -185,6 +189,18 @@ class _Grants:
             for (catalog,) in _in(owned.parts, self._catalogs):
                 for place in _all_of((catalog,)):
                     self._allow(place, ALL, {(owner.name, owner.group)})
+        return self.list_policies(name, service)
+
+    def close(self, one: MetadataObject) -> None:
+        """Deny everybody an object of which a policy of the server hides rows or values.
+
+        INVARIANT (what a catalog restricts is not dropped): what is not enforced is not read.
+        """
+        for place in _list_denied_places(one, self._catalogs):
+            self._deny_all(place, {(PUBLIC, True)})
+
+    def list_policies(self, name: str, service: str) -> tuple[Policy, ...]:
+        """Return the policies that all of it amounts to."""
         return tuple(
             _policy(place, items, name, service)
             for place, items in sorted(self._places.items())

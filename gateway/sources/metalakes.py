@@ -181,6 +181,16 @@ class Metalakes:
         usable = self.list_catalogs().revisions
         return [self._reveal_catalog(one) for name, one in self._in_force.items() if name in usable]
 
+    def find_catalog(self, name: str) -> NamedCatalog | None:
+        """Return a catalog as Spark is told of it now, secrets revealed; None where there is none of the
+        name. Raises Faults."""
+        one = self._in_force.get(name)
+        return None if one is None else self._reveal_catalog(one)
+
+    def list_in_force(self) -> Sequence[tuple[str, NamedCatalog]]:
+        """Return the catalogs, each with the metalake that has it; secrets stand as `***`."""
+        return [(one.lake, one.catalog) for one in self._in_force.values()]
+
     def secrets(self) -> Sequence[str]:
         """Return the values that no client may read, of now and of before."""
         return tuple(self._secrets)

@@ -16,6 +16,7 @@ from gateway.model.resource import ANY_ACCESS, BY_NAME, AccessRequest, Resource
 from gateway.model.statement import AnswerRule
 from gateway.policy.engine import Engine, TableView
 from gateway.policy.reserved import ReservedPlace
+from gateway.policy.restrictions import restrict_view
 from gateway.policy.unmatched import ResourceNames
 from gateway.sql.analyse import Silent, Usage
 from gateway.sql.classify import is_builtin, is_registered
@@ -79,6 +80,8 @@ class Evaluation:
     def table_view(self, table: Table) -> TableView:
         """Return what the principal may see of a table that is there."""
         view = close_unmatched_view(self._find_view(table, self.context), table, self.catalog, self.names)
+        # RULE (catalog-restricts)
+        view = restrict_view(view, table, bare=self.context.bare_builtins)
         self.context_dependencies |= view.context_dependencies
         return view
 

@@ -42,8 +42,8 @@ def test_each_transport_has_its_target(monkeypatch: pytest.MonkeyPatch) -> None:
     [
         ({"transport": "syslog"}, "needs `host`"),
         ({"transport": "syslog", "host": "a", "url": "http://b"}, "belong to `transport: http`"),
-        ({"transport": "http"}, "needs a `url`"),
-        ({"transport": "http", "url": "ftp://a"}, "needs a `url`"),
+        ({"transport": "http"}, "needs `url`"),
+        ({"transport": "http", "url": "ftp://a"}, "is not an address"),
         ({"transport": "http", "url": "https://u:p@a/"}, "use `headers`"),
         ({"transport": "http", "url": "https://a/", "host": "b"}, "belongs to `transport: syslog`"),
         ({"transport": "http", "url": "https://a/", "kinds": []}, "at least 1"),

@@ -35,6 +35,11 @@ class Gravitino:
     groups: dict[str, list[str]] = field(default_factory=dict)
     owners: dict[tuple[str, str], tuple[str, str]] = field(default_factory=dict)
     """(type, full name) → name and `USER` or `GROUP`."""
+    policies: dict[str, str] = field(default_factory=dict)
+    """Policy → its type."""
+    policies_off: set[str] = field(default_factory=set)
+    applied: dict[str, list[tuple[str, str]]] = field(default_factory=dict)
+    """Policy → (type, full name) of the objects that it is on."""
     hidden: dict[str, int] = field(default_factory=dict)
     """Roles and tags that the account may not see → the status for who asks; no list has such a role."""
     unlisted: set[str] = field(default_factory=set)
@@ -122,6 +127,8 @@ class Gravitino:
         router.add_get(f"{below}/catalogs/{{catalog}}", self._load_catalog)
         router.add_get(f"{below}/tags/{{tag}}/objects", self._tag_objects)
         router.add_post(f"{below}/objects/{{type}}/{{name}}/tags", self._associate)
+        router.add_get(f"{below}/policies", self._list_policies)
+        router.add_get(f"{below}/policies/{{policy}}/objects", self._policy_objects)
         router.add_get(f"{below}/roles/{{role}}", self._role)
         router.add_put(f"{below}/permissions/{{what}}/{{member}}/grant", self._permit)
         router.add_put(f"{below}/permissions/{{what}}/{{member}}/grant/", self._permit)
@@ -231,6 +238,21 @@ class Gravitino:
         if tag not in self.tags or tag in self.hidden:
             return error(404, "NoSuchTagException")
         found = [{"fullName": name, "type": type_} for type_, name in self.tagged.get(tag, [])]
+        return ok(metadataObjects=found)
+
+    async def _list_policies(self, _: web.Request) -> web.Response:
+        return ok(
+            policies=[
+                {"name": name, "policyType": kind, "enabled": name not in self.policies_off, "audit": AUDIT}
+                for name, kind in self.policies.items()
+            ]
+        )
+
+    async def _policy_objects(self, request: web.Request) -> web.Response:
+        name = request.match_info["policy"]
+        if name in self.hidden:
+            return error(404, "NoSuchPolicyException")
+        found = [{"fullName": one, "type": type_} for type_, one in self.applied.get(name, [])]
         return ok(metadataObjects=found)
 
     async def _associate(self, request: web.Request) -> web.Response:

@@ -186,3 +186,32 @@ async def test_many_tags_and_roles_come_in_order() -> None:
         assert len(found.tags) == 32
         assert [tag.name for tag in found.tags] == sorted(tag.name for tag in found.tags)
         assert len(found.roles) == 31
+
+
+async def test_objects_whose_rows_or_values_a_policy_hides_are_told_also_by_tags() -> None:
+    double = filled()
+    double.policies = {
+        "rows": "system_row_filter",
+        "mask": "system_column_mask",
+        "off": "system_row_filter",
+        "other": "system_iceberg_compaction",
+    }
+    double.policies_off = {"off"}
+    double.applied = {
+        "rows": [("TABLE", "pg.shop.person")],
+        "mask": [("TAG", "odd")],
+        "off": [("CATALOG", "pg")],
+        "other": [("CATALOG", "pg")],
+    }
+    async with running(double):
+        found = await asked(double)
+        assert set(found.restricted) == {
+            MetadataObject("TABLE", ("pg", "shop", "person")),
+            MetadataObject("TABLE", ("pg", "shop", "a", "b")),
+        }
+        double.applied["mask"] = [("TAG", "unknown")]
+        with pytest.raises(CatalogUnavailable, match="on a tag whose objects are not listed"):
+            await asked(double)
+        double.hidden = {"rows": 404}
+        with pytest.raises(CatalogUnavailable, match="does not list the objects with the policy `rows`"):
+            await asked(double)

@@ -48,7 +48,7 @@ def test_the_canaries_are_there(spark: Spark, opened: Doors) -> None:
             assert canaries.found([repr(rows).encode()], []), shape
 
 
-@pytest.mark.in_turn(8)
+@pytest.mark.in_turn(12)
 @pytest.mark.parametrize("name", CORPUS)
 def test_nothing_gets_out(opened: Doors, name: str) -> None:
     tally = run(opened, by_day(CORPUS[name]))[name]
@@ -58,7 +58,7 @@ def test_nothing_gets_out(opened: Doors, name: str) -> None:
 
 @pytest.mark.night
 @pytest.mark.timeout(7200)
-@pytest.mark.in_turn(8)
+@pytest.mark.in_turn(12)
 @pytest.mark.parametrize("name", CORPUS)
 def test_nothing_gets_out_of_any_shape(opened: Doors, name: str) -> None:
     tallies = run(opened, whole_matrix(CORPUS[name]))

@@ -291,7 +291,7 @@ def test_a_statement_is_explained_without_a_thrift_server(connect_only: RunningG
 # -- a gateway that is restarted -----------------------------------------------------------------------------
 
 
-@pytest.mark.in_turn(4, place=0)
+@pytest.mark.in_turn(6, place=0)
 def test_a_client_in_the_middle_of_a_result_outlives_a_restart_of_the_gateway(
     spark: Spark, open_directory: Path
 ) -> None:

@@ -87,6 +87,7 @@ def directory(open_directory: Path) -> Path:
     return open_directory / ".run" / "demo"
 
 
+@pytest.mark.in_turn(3, place=1)
 @pytest.mark.timeout(1800)
 def test_the_tour_shows_three_people_and_ends(directory: Path) -> None:
     demo = Demo(directory, "--exit-after-tour")
@@ -130,7 +131,7 @@ def test_the_tour_shows_three_people_and_ends(directory: Path) -> None:
 
 
 @pytest.mark.timeout(1800)
-@pytest.mark.in_turn(8)
+@pytest.mark.in_turn(12)
 def test_a_spark_that_dies_ends_the_demo_with_a_reason(directory: Path) -> None:
     """Killed, it leaves Derby's locks behind; the tests after this one start on that metastore."""
     demo = Demo(directory, "--no-tour")
@@ -144,7 +145,7 @@ def test_a_spark_that_dies_ends_the_demo_with_a_reason(directory: Path) -> None:
 
 
 @pytest.mark.timeout(1800)
-@pytest.mark.in_turn(8)
+@pytest.mark.in_turn(12)
 def test_a_second_start_finds_the_data_and_ctrl_c_stops_everything(directory: Path) -> None:
     demo = Demo(directory, "--no-tour")
     demo.wait_for("Ctrl-C stops everything.")

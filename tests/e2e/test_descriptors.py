@@ -122,7 +122,7 @@ def recorded(gateway: RunningGateway) -> int:
     return len(json.loads(told.stdout))
 
 
-@pytest.mark.in_turn(8)
+@pytest.mark.in_turn(12)
 @pytest.mark.parametrize("speaks", [False, True], ids=["silent", "begun"])
 @pytest.mark.parametrize("addresses", [1, 50])
 @pytest.mark.parametrize("listener", list(BEGUN))

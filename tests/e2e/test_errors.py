@@ -99,7 +99,7 @@ def _compare(found: dict[str, tuple[Failure | None, Failure | None]]) -> None:
     assert len(found) >= 200 / TURNS
 
 
-@pytest.mark.in_turn(6, place=2)
+@pytest.mark.in_turn(8, place=2)
 def test_statements_fail_alike_over_thrift(world: World) -> None:
     direct, through = world.thrift
     _compare({text: (over_thrift(direct, text), over_thrift(through, text)) for text in todays(TEXTS, TURNS)})
@@ -115,7 +115,7 @@ def test_a_synchronous_call_tells_the_exception_and_its_causes(world: World) -> 
         assert one.more or kind == "files", text
 
 
-@pytest.mark.in_turn(6, place=1)
+@pytest.mark.in_turn(8, place=1)
 def test_programs_fail_alike_over_connect(world: World) -> None:
     direct, through = world.connect
     programs = {text: in_sql(text) for text in todays(TEXTS, TURNS, ahead=1)} | PROGRAMS

@@ -28,7 +28,7 @@ def where(spark: Spark, open_directory: Path) -> Iterator[Lab]:
         yield made
 
 
-@pytest.mark.in_turn(8)
+@pytest.mark.in_turn(12)
 @pytest.mark.parametrize("file", known.written().values(), ids=lambda file: file.stem)
 def test_a_written_history(where: Lab, file: Path) -> None:
     failure = Run(where, Counts()).run(steps.read(file))

@@ -22,7 +22,7 @@ from tests.e2e.one_pack import ENDPOINTS, PASSWORD, Thrift, session, write_setti
 from tests.e2e.running import RunningGateway, Spark, until
 from tests.speed import patience
 
-pytestmark = pytest.mark.in_turn(8, place=0)
+pytestmark = pytest.mark.in_turn(12, place=0)
 
 PACK = """
 service: spark

@@ -17,7 +17,7 @@ from tests.catalog.gravitino_double import METALAKE, Gravitino
 from tests.e2e.one_pack import ENDPOINTS, PASSWORD, session, write_settings
 from tests.e2e.running import LoopThread, RunningGateway, Spark
 
-pytestmark = pytest.mark.in_turn(8, place=5)
+pytestmark = pytest.mark.in_turn(12, place=5)
 
 SECRET = "s3cret-of-the-metalake"
 CLASS = "org.apache.spark.sql.execution.datasources.v2.jdbc.JDBCTableCatalog"

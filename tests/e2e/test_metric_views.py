@@ -347,7 +347,7 @@ def test_who_makes_one_is_its_definer(spark: Spark, lab_gateway: RunningGateway,
         for text, why in (
             (VIEW.format(name="lab.paid_made", source="lab.paid_closed"), "SLUICE_"),
             (VIEW.format(name="lab.paid_made", source="SELECT * FROM lab.paid_closed"), "SLUICE_"),
-            (VIEW.format(name="lab.paid_made", source="paid"), "without a database"),
+            (VIEW.format(name="lab.paid_made", source="paid"), "select on table spark_catalog.default.paid"),
             (made.replace("measures:", "joins: []\nmeasures:"), "unknown key"),
             (made.replace("filter:", "source: lab.paid_closed\nfilter:"), "twice"),
             (made.replace("sum(pay)", "(SELECT max(pin) FROM lab.paid_closed)", 1), "SLUICE_"),

@@ -586,7 +586,7 @@ STATEMENTS = st.one_of(
 )
 
 
-@pytest.mark.in_turn(3)
+@pytest.mark.in_turn(6, place=2)
 @settings(
     max_examples=tries(30 if EFFORT <= 1 else 75),
     deadline=None,

@@ -128,6 +128,7 @@ def test_a_user_is_let_in_and_out_without_a_restart(
     until(lambda: not can_log_in(), "erin is let in no more")
 
 
+@pytest.mark.in_turn(3, place=1)
 def test_explain_shows_exactly_what_spark_is_sent(gateway: RunningGateway, session_loop: LoopThread) -> None:
     """For every statement of the tour as every person; one parser for all, because a JVM takes seconds."""
     settings = load_settings(gateway.config)

@@ -25,7 +25,7 @@ from gateway.wire.tcli import TFetchOrientation, TOperationState
 from tests.e2e.running import Spark
 from tests.speed import patience
 
-pytestmark = pytest.mark.in_turn(8, place=5)
+pytestmark = pytest.mark.in_turn(12, place=5)
 
 ALICE = Principal(user="alice")
 
@@ -176,7 +176,7 @@ async def test_a_cancel_overtakes_the_long_poll(session: SparkThriftSession) -> 
 
 
 @pytest.mark.parametrize("how", ["cancel", "close", "close session"])
-@pytest.mark.in_turn(4)
+@pytest.mark.in_turn(6)
 async def test_what_is_stopped_while_it_is_planned_frees_its_cores(
     backend: SparkThriftBackend, how: str
 ) -> None:

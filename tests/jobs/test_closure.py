@@ -190,7 +190,7 @@ def _pair(column: GraphColumn) -> tuple[str, str]:
     return column.dataset, column.name
 
 
-@pytest.mark.in_turn(8, place=4)
+@pytest.mark.in_turn(12, place=4)
 async def test_empty_unchanged_changed_bounded_and_killed(place: Place) -> None:
     ran = await place.close()
     assert ran.rows_out == 0

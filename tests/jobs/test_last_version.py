@@ -36,7 +36,7 @@ from tests.jobs.worker import (
 )
 from tests.judge_world import World
 
-pytestmark = pytest.mark.in_turn(8, place=7)
+pytestmark = pytest.mark.in_turn(12, place=7)
 
 KEY = Ed25519PrivateKey.generate()
 

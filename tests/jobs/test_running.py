@@ -348,7 +348,7 @@ async def killed_at(config: Path, line: str, name: str = "archive") -> bool:
     return seen
 
 
-@pytest.mark.in_turn(6, place=0)
+@pytest.mark.in_turn(8, place=0)
 async def test_a_process_that_was_killed_leaves_nothing_behind_and_the_next_ends_it(
     database: str, connection: Any, config: Path, worker: Worker
 ) -> None:
@@ -367,7 +367,7 @@ async def test_a_process_that_was_killed_leaves_nothing_behind_and_the_next_ends
     assert [row["state"] for row in json.loads(out)] == states
 
 
-@pytest.mark.in_turn(6, place=2)
+@pytest.mark.in_turn(8, place=2)
 async def test_the_command_says_who_runs_it_and_what_there_is(
     database: str, connection: Any, config: Path
 ) -> None:
@@ -401,7 +401,7 @@ def commands_of(config: Path) -> list[psutil.Process]:
     return found
 
 
-@pytest.mark.in_turn(6, place=1)
+@pytest.mark.in_turn(8, place=1)
 async def test_the_schedule_runs_a_due_job_once(database: str, connection: Any, config: Path) -> None:
     """Of two gateways, one of which has been given a new schedule already."""
     await fill(database, ())

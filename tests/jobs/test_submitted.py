@@ -21,7 +21,7 @@ TELLS = "with open({!r}, 'a') as told: told.write(__file__ + '\\n')\n"
 """What the wheel's module that workers need begins with."""
 
 
-@pytest.mark.in_turn(8)
+@pytest.mark.in_turn(12)
 async def test_the_wheel_is_the_application(database: str, tmp_path: Path) -> None:
     await fill(database, day_of_events(count=12))
     places = tmp_path / "places"

@@ -28,7 +28,7 @@ from tests.speed import patience
 ROOT = Path(__file__).parents[2]
 DOOR = "__init__.py"
 
-TURNS = 28
+TURNS = 36
 """By day one removal in so many is tried, on each day others. What a removal shows is that some test notices;
 the tests themselves are run every day."""
 

@@ -193,7 +193,7 @@ def _spoil(change: Callable[[dict[str, Any]], None]) -> Callable[[Path], None]:
         lambda path: path.write_text("{}"),
         lambda path: path.write_text("[]"),
         lambda path: path.chmod(0o666),
-        _spoil(lambda told: told.update(form=2)),
+        _spoil(lambda told: told.update(form=3)),
         _spoil(lambda told: told.update(asked="another server")),
         _spoil(lambda told: told.update(confirmed="soon")),
         _spoil(lambda told: told.pop("roles")),

@@ -298,3 +298,19 @@ def test_a_definition_that_lacks_an_access_type_allows_less_and_denies_all() -> 
     items = [item for policy in made.services["paimon"].policies for item in (*policy.allow, *policy.deny)]
     assert items
     assert all(item.accesses and item.accesses <= known for item in items)
+
+
+@pytest.mark.parametrize("privileges", [False, True])
+@pytest.mark.parametrize("place", ["pg", "pg.shop", "pg.shop.person", "pg.shop.person.card"])
+def test_what_a_policy_of_the_server_hides_rows_or_values_of_is_closed(
+    place: str,
+    privileges: Any,
+) -> None:
+    one, _ = on(place)
+    told = lake(on("pg", "USE_CATALOG", "USE_SCHEMA", "SELECT_TABLE"), restricted=(one,))
+    found = rules_of(told, ("pg",), name="lake", service="spark", privileges=privileges)
+    assert not allowed(found, "select", TABLE)
+    assert not allowed(found, "select", COLUMN)
+    assert f"row filter or mask on {one.type}" in found.unmapped_privileges
+    if place.startswith("pg.shop.person") and privileges:
+        assert allowed(found, "select", Resource.table("pg", "shop", "other"))

@@ -61,7 +61,7 @@ def decided(gateway: RunningGateway, loop: LoopThread, words: str) -> int:
 
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("ends", ["before the gateway is back", "later"])
-@pytest.mark.in_turn(8)
+@pytest.mark.in_turn(12)
 def test_an_insert_is_not_run_twice(
     ends: str, gateway: RunningGateway, connect_world: Spark, session_loop: LoopThread
 ) -> None:

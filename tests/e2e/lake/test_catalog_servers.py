@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import aiohttp
+import orjson
 import pytest
 from aiohttp import web
 
@@ -395,11 +396,16 @@ class IssuerBeforeTheCatalog:
             data=await request.read(),
             headers={"Content-Type": "application/json"},
         ) as answer:
-            return web.Response(
-                status=answer.status, body=await answer.read(), content_type="application/json"
-            )
+            body = await answer.read()
+            if shown == EVAS and request.method == "GET" and request.path.endswith("/tables/customer"):
+                body = orjson.dumps(orjson.loads(body) | {"read-restrictions": EVAS_RESTRICTIONS})
+            return web.Response(status=answer.status, body=body, content_type="application/json")
 
 
+EVAS_RESTRICTIONS = {
+    "required-row-filter": {"type": "lt", "left": {"type": "reference", "id": 1}, "right": 3},
+    "required-column-projections": [{"field-id": 2, "action": "mask-alphanum"}],
+}
 EVAS, OWN = "of-eva-for-the-catalog", "of-the-gateway-for-the-catalog"
 
 
@@ -423,7 +429,7 @@ def test_the_catalog_is_asked_in_the_name_of_the_user(
     logins = {"jwt": {"issuer": issuer.url, "audiences": ["sluice"], "exchange": exchange}}
     more: dict[str, Any] = {"catalogs": [entry], "logins": logins}
     os.environ["SLUICE_TEST_TOKEN"] = OWN
-    evas, text = token(iss=issuer.url), "SELECT id FROM rest.shop.customer"
+    evas, text = token(iss=issuer.url), "SELECT id, name FROM rest.shop.customer"
     try:
         with lake.gateway(
             "exchanging", PACK.replace("CATALOG", name), {"bob": ["analysts"]}, **more
@@ -431,7 +437,8 @@ def test_the_catalog_is_asked_in_the_name_of_the_user(
             for endpoint in one_pack.ENDPOINTS:
                 issuer.asked.clear()
                 with one_pack.session(running, endpoint, "Eva", evas) as eva:
-                    assert eva(text) == [(1,), (3,)]
+                    # By what the catalog restricts for her, which Spark does not know of.
+                    assert eva(text) == [(1, "xxx")]
                 assert any(path.endswith("tables/customer") for path in issuer.asked[EVAS]), issuer.asked
                 with one_pack.session(running, endpoint, "bob") as bob, pytest.raises(Exception) as raised:
                     bob(text)

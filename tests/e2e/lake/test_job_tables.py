@@ -114,7 +114,7 @@ async def events_of(connection: Any) -> list[str]:
     return [str(row["event_id"]) for row in await connection.fetch("SELECT event_id FROM sluice.audit_event")]
 
 
-@pytest.mark.in_turn(4)
+@pytest.mark.in_turn(6)
 async def test_a_table_of_iceberg_has_what_postgresql_says_whatever_is_killed(
     config: Path, database: str
 ) -> None:

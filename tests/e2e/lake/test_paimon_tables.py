@@ -263,7 +263,7 @@ CREATE TEMPORARY VIEW v AS SELECT * FROM `customer$ro`
 
 
 @pytest.mark.parametrize("text", statements(PAST_THE_MASKS))
-@pytest.mark.in_turn(4)
+@pytest.mark.in_turn(6)
 def test_no_way_past_the_masks(lake: LakeSpark, twins: Twins, text: str) -> None:
     warehouse = f"{lake.warehouse}/paimon"
     message = twins.refusal(text.replace("{warehouse}", warehouse))

@@ -405,7 +405,7 @@ async def test_a_gateway_that_does_right_raises_no_alarm(ground: Ground, reader:
     ],
 )
 @pytest.mark.asyncio(loop_scope="session")
-@pytest.mark.in_turn(8)
+@pytest.mark.in_turn(12)
 async def test_what_the_gateway_does_wrong_is_an_alarm(
     ground: Ground, reader: ReaderPool, broken: str, shown: set[str]
 ) -> None:
@@ -428,7 +428,7 @@ async def test_what_the_gateway_does_wrong_is_an_alarm(
 
 
 @pytest.mark.asyncio(loop_scope="session")
-@pytest.mark.in_turn(4)
+@pytest.mark.in_turn(6)
 async def test_what_cannot_be_proved_is_counted(ground: Ground, reader: ReaderPool) -> None:
     world = World()
     recent = {"text": "SELECT id FROM employee WHERE now() > '2020-01-01'", "columns": {"id": "int"}}
@@ -496,7 +496,7 @@ async def test_dates_and_times_beyond_pythons_years_are_compared(ground: Ground,
 
 
 @pytest.mark.asyncio(loop_scope="session")
-@pytest.mark.in_turn(4)
+@pytest.mark.in_turn(6)
 async def test_each_user_and_table_has_its_turn(ground: Ground, reader: ReaderPool) -> None:
     many = [("bob", f"SELECT name FROM employee WHERE id = {i}") for i in range(30)]
     await fill(ground.dsn, await recorded(World(), reader, [*many, *STATEMENTS[3:]]))
@@ -533,7 +533,7 @@ BY_ITSELF = [("dan", "own", "ron", "eva")[i % 4] for i in range(40)]
 
 
 @pytest.mark.asyncio(loop_scope="session")
-@pytest.mark.in_turn(8, place=6)
+@pytest.mark.in_turn(12, place=5)
 async def test_views_show_what_their_definers_lend(ground: Ground, reader: ReaderPool) -> None:
     world = world_of(v_lost="eva", unknown="eva")
     rows = [(i, f"name {i}", who, f"pin {i}") for i, who in enumerate(BY_ITSELF)]
