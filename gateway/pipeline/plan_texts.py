@@ -136,6 +136,10 @@ async def prepare_texts(
         prepared = await prepare(one.text, context, judging, place)
         if isinstance(prepared, Refusal):
             return prepared
+        settled = settle_functions(prepared, evaluation, judging)  # RULE (plan-expression-functions)
+        if not isinstance(settled, Prepared):
+            return settled
+        prepared = settled
         usages[id(prepared)] = usage_of(prepared, evaluation)
         expressions.append((one, prepared))
     return PlanTexts(statements=tuple(statements), expressions=tuple(expressions), usages=usages)

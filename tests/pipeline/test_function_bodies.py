@@ -358,6 +358,7 @@ async def test_a_body_is_judged_for_who_calls(
         (sql("SELECT spark_catalog.lab.total(1)"), {"refused"}),
         # In an expression of a DataFrame nothing is written out.
         (sql("SELECT 1 AS a").select(call), {"refused", found} - {"as it is"}),
+        (sql("SELECT 1 AS a").select(F.expr("lab.total(1)")), {"refused", found} - {"as it is"}),
     ):
         verdict = await lab.world.judge_plan(execute(plan), reader4, user=user)
         assert isinstance(verdict, Refused if found in refusing else Cleared), verdict
