@@ -21,7 +21,7 @@ from gateway.admin.ranger.shapes import POLICY
 from gateway.admin.requests import BadRequest, NotFound
 from gateway.app.console_proposals import make_parts as make_proposals
 from gateway.app.console_samples import run_sample
-from gateway.app.console_tools import ConsoleTools
+from gateway.app.console_tools import ConsoleTools, find_person
 from gateway.app.current_policies import SupposedPolicies
 from gateway.app.gateway_parts import GatewayParts
 from gateway.app.logins import make_impersonation
@@ -74,7 +74,7 @@ def list_parts(parts: GatewayParts, tools: ConsoleTools) -> list[ConsolePart]:
     drafts = DraftPages(tools.pool.acquire, composed, composed.load_recorded)
     access = TableAccessPages(
         _OtherPolicies(composed, drafts),
-        composed.find_person,
+        partial(find_person, parts),
         composed.look_up,
         composed.judge_under,
         first_catalog=parts.dependencies.first_context.catalog,
@@ -183,10 +183,6 @@ class _Composition:
         return JudgedSelect(cleared=False, code=verdict.code, message=verdict.text)
 
     # -- people and tables -----------------------------------------------------------------------------------
-
-    async def find_person(self, user: str) -> Principal | None:
-        known = self._parts.identities.principals.get(user)
-        return known or (await self._parts.logins.known.find(user)).principal
 
     async def may_act_as(self, viewer: Viewer, user: str) -> Principal | None:
         if self._impersonation is None:

@@ -13,7 +13,7 @@ from gateway.admin.lineage.sight import Sight
 from gateway.admin.ranger.access import Access, AdminRights
 from gateway.admin.ranger.access_requests import AccessRequests, PlaceOfGrants
 from gateway.admin.ranger.store import Store
-from gateway.app.console_tools import ConsoleTools
+from gateway.app.console_tools import ConsoleTools, find_person
 from gateway.app.gateway_parts import GatewayParts
 from gateway.app.lineage_admin import sight
 from gateway.app.propagation_rules import propagation_rules
@@ -45,7 +45,7 @@ def list_parts(parts: GatewayParts, tools: ConsoleTools) -> list[ConsolePart]:
         store=store,
         access=Access(_rights(parts)),
         place_of=partial(find_place, parts, store),
-        find_principal=lambda user: parts.identities.principals.get(user),
+        find_person=partial(find_person, parts),
         owns=partial(owns_plainly, parts),
         noted=lambda step, kind: parts.dependencies.metrics.access_requests.labels(step, kind).inc(),
     )

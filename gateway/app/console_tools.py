@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from gateway.app.gateway_parts import GatewayParts
 from gateway.console.texts import ShownTexts
 from gateway.database.migrate import LazyPool
+from gateway.model.principal import Principal
 from gateway.session.recorder import Recorder
 
 
@@ -18,3 +20,9 @@ class ConsoleTools:
     recorder: Recorder
     public_url: str
     """Address by which browsers reach the console; empty where the settings have none."""
+
+
+async def find_person(parts: GatewayParts, user: str) -> Principal | None:
+    """Return who has a name: of the user file, of those who have logged in here, or of the directory."""
+    known = parts.identities.principals.get(user)
+    return known or (await parts.logins.known.find(user)).principal

@@ -240,6 +240,8 @@ def _matches(event: AuditEvent, question: EventQuery) -> bool:
 
 
 _DAY_MS = 86_400_000
+_LAST_MS = 250_000_000_000_000
+"""Of the year 9892: later times have no date."""
 
 
 async def find_event(
@@ -255,8 +257,8 @@ async def find_event(
                 events[event.event_id] = event
     # Ids tell their time: only the partitions of these days are looked at. A statement may end days later.
     since = until = None
-    if event_id.version == 7:
-        at_ms = event_id.int >> 80
+    at_ms = event_id.int >> 80
+    if event_id.version == 7 and at_ms < _LAST_MS:
         since, until = (datetime.fromtimestamp((at_ms + off) / 1000, UTC) for off in (-_DAY_MS, 31 * _DAY_MS))
     rows = await connection.fetch(
         f"SELECT {_LIST} FROM sluice.audit_event WHERE (statement_id = $1 OR event_id = $1)"

@@ -55,6 +55,12 @@ def cut(text: str, most: int = 120) -> str:
     return line if len(line) <= most else f"{line[: most - 1]}…"
 
 
+def whole(text: str) -> Markup:
+    """Return a text as a form sends it back: all of it, to the letter."""
+    # Browsers leave out a line break right behind the beginning of a `textarea`.
+    return Markup("\n{}").format(text)
+
+
 def when(time: datetime | str | None) -> Markup:
     """Return a time in UTC, which the page's script sets the reader's own beside."""
     if not time:

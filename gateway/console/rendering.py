@@ -119,6 +119,7 @@ class Renderer:
             "mark": display.mark,
             "has": self.paths.has,
             "cut": display.cut,
+            "whole": display.whole,
         }
 
     def menu_of(self, viewer: Viewer) -> list[ConsolePage]:

@@ -8,13 +8,14 @@ import base64
 import binascii
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from dataclasses import MISSING, dataclass, field, fields, is_dataclass
+from dataclasses import MISSING, dataclass, field, fields, is_dataclass, replace
 from enum import Enum, auto
 from typing import Any, Literal
 
 import orjson
 
 from gateway.admin.requests import BadRequest
+from gateway.database.texts import storable
 from gateway.errors import Faults
 from gateway.model.principal import Principal
 
@@ -67,6 +68,12 @@ class Viewer:
     @property
     def user(self) -> str:
         return self.principal.user
+
+    def has_roles_of(self, other: Viewer) -> bool:
+        """Whether this is the same person, with the same roles."""
+        return replace(other, principal=self.principal, address=self.address) == self and (
+            self.principal.identity == other.principal.identity
+        )
 
     def may(self, who: Who) -> bool:
         """Whether a route for such people is for them."""
@@ -219,9 +226,18 @@ def decode_cursor(text: str, *types: type) -> tuple[Any, ...]:
         found = orjson.loads(base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True))
     except (ValueError, binascii.Error):
         raise BadRequest("`after` is not a place in this list") from None
-    if not isinstance(found, list) or [type(one) for one in found] != list(types):
+    if (
+        not isinstance(found, list)
+        or [type(one) for one in found] != list(types)
+        or not all(_is_askable(one) for one in found)
+    ):
         raise BadRequest("`after` is not a place in this list")
     return tuple(found)
+
+
+def _is_askable(value: str | int) -> bool:
+    """Whether PostgreSQL can be asked for a value."""
+    return storable(value) == value if isinstance(value, str) else -(2**63) <= value < 2**63
 
 
 def check_parts(parts: Sequence[ConsolePart]) -> None:

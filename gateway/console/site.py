@@ -12,7 +12,8 @@ import hashlib
 import re
 import time
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, fields
 from typing import Any, Protocol
@@ -47,6 +48,7 @@ from gateway.console.openapi import build_document
 from gateway.console.problems import answer_problem, problem_of
 from gateway.console.rendering import PAGES, Renderer, StaticFiles, is_local
 from gateway.console.routes import (
+    ConsoleConflict,
     ConsoleDownload,
     ConsoleForm,
     ConsolePage,
@@ -59,6 +61,7 @@ from gateway.console.routes import (
     Viewer,
     check_parts,
 )
+from gateway.errors import Faults
 from gateway.model.principal import Principal
 
 _log = structlog.get_logger(__name__)
@@ -72,12 +75,18 @@ STREAMS, STREAMS_OF_ONE = 100, 6
 STREAM_S = 300.0
 """How long a stream goes on; the browser then asks for the next, and whether he may is asked anew."""
 KEEP_ALIVE_S = 15.0
+ASKED_ANEW_S = 60.0
+"""How often it is asked whether who takes a file along still may."""
+PIECE_S = 300.0
+"""How long a reader may take for one piece of a file."""
 PER_S, BURST = 10.0, 80
 """Requests of one person."""
 
 _NO_FILE_NAME = re.compile(r"[^A-Za-z0-9._-]")
 
 
+_REFUSED = (NotAllowed, NotFound, BadRequest, ConsoleConflict, Faults)
+"""What a route answers instead of doing what was asked."""
 _ASKER: ContextVar[tuple[Viewer | None, str]] = ContextVar("_ASKER", default=(None, ""))
 """Who asks, and the token of his forms: for the page that tells what went wrong."""
 
@@ -213,7 +222,13 @@ class ConsoleSite:
 
     async def _viewer(self, request: web.Request, *, by_header: bool) -> tuple[Viewer, str]:
         """Return who asks, and the token that his forms send; over REST he may show a password or a token
-        instead of a session. Raises NotAuthenticated."""
+        instead of a session. Raises NotAuthenticated, TooMany."""
+        viewer, csrf = await self._find_viewer(request, by_header=by_header)
+        _ASKER.set((viewer, csrf))
+        self._rate.take(viewer.user)
+        return viewer, csrf
+
+    async def _find_viewer(self, request: web.Request, *, by_header: bool) -> tuple[Viewer, str]:
         if by_header and "Authorization" in request.headers:
             principal, csrf = await log_in_by_header(request, self._authenticate), ""
         else:
@@ -221,10 +236,7 @@ class ConsoleSite:
             if found is None:
                 raise NotAuthenticated("log in to the console, or send a password or a token along")
             principal, csrf = found
-        viewer = self._roles.viewer(principal, request.remote or "")
-        _ASKER.set((viewer, csrf))
-        self._rate.take(viewer.user)
-        return viewer, csrf
+        return self._roles.viewer(principal, request.remote or ""), csrf
 
     async def _use(self, viewer: Viewer, used: Recordable, asked: Mapping[str, Any]) -> None:
         """Let somebody use a route by its rule, and have that recorded. Raises NotAllowed,
@@ -244,6 +256,16 @@ class ConsoleSite:
             while len(self._recorded) > MAX_REMEMBERED:
                 self._recorded.popitem(last=False)
 
+    @asynccontextmanager
+    async def _record_refusal(self, viewer: Viewer, used: Recordable, asked: Any) -> AsyncIterator[None]:
+        """Have it recorded, too, that nothing came of what was recorded before it was done."""
+        try:
+            yield
+        except _REFUSED:
+            if used.recorded is Recorded.EACH:  # RULE (console-refusal-recorded)
+                await self._record(viewer, used, _plain(asked), allowed=False)
+            raise
+
     async def _answer(self, viewer: Viewer, route: ConsoleRoute, given: Mapping[str, Any]) -> tuple[Any, Any]:
         """Do what a route does; return its parameters and its result."""
         if not viewer.may(route.who):
@@ -251,7 +273,8 @@ class ConsoleSite:
         asked = bind(route.parameters, given)
         async with asyncio.timeout(TIMEOUT_S), self._turns.of(viewer.user):
             await self._use(viewer, route, _plain(asked))
-            return asked, await route.handle(viewer, asked)
+            async with self._record_refusal(viewer, route, asked):
+                return asked, await route.handle(viewer, asked)
 
     # -- REST ----------------------------------------------------------------------------------------------
 
@@ -294,21 +317,39 @@ class ConsoleSite:
             asked = bind(download.parameters, _asked_by(request))
             with self._places.of(viewer.user):
                 await self._use(viewer, download, _plain(asked))
-                pieces = download.handle(viewer, asked)
+                pieces = self._while_he_may(request, viewer, download.handle(viewer, asked))
                 try:
                     # What cannot be begun is answered as an error.
-                    first = await anext(pieces, b"")
+                    async with self._record_refusal(viewer, download, asked):
+                        first = await anext(pieces, b"")
                     response = web.StreamResponse(headers={"Content-Type": download.content_type})
                     name = _NO_FILE_NAME.sub("", download.file_name(asked))
                     response.headers["Content-Disposition"] = f'attachment; filename="{name}"'
                     await response.prepare(request)
                     await _send_pieces(request, response, first, pieces)
                 finally:
-                    if (close := getattr(pieces, "aclose", None)) is not None:
-                        await close()
+                    await pieces.aclose()
             return response
 
         return handle
+
+    async def _while_he_may(
+        self, request: web.Request, viewer: Viewer, pieces: AsyncIterator[bytes]
+    ) -> AsyncGenerator[bytes]:
+        """Yield pieces for as long as the viewer is who he was: a file may take hours. Raises
+        NotAuthenticated, NotAllowed."""
+        asked_s = self._clock()
+        try:
+            async for piece in pieces:
+                if self._clock() - asked_s > ASKED_ANEW_S:  # RULE (console-download-ends)
+                    asked_s = self._clock()
+                    now, _ = await self._find_viewer(request, by_header=True)
+                    if not now.has_roles_of(viewer):
+                        raise NotAllowed("who takes the file along has other roles by now")
+                yield piece
+        finally:
+            if (close := getattr(pieces, "aclose", None)) is not None:
+                await close()
 
     async def _openapi(self, request: web.Request) -> web.Response:
         await self._viewer(request, by_header=True)
@@ -361,16 +402,25 @@ async def _send_pieces(
     """Write a file that has begun. What breaks it off ends the connection, so that nobody takes a part of it
     for the whole."""
     try:
-        await response.write(first)
+        await _write(response, first)
         async for piece in pieces:
-            await response.write(piece)
+            await _write(response, piece)
         await response.write_eof()
     except ConnectionError:
         pass  # the reader has left
-    except Exception:  # noqa: BLE001 - a request's root
-        _log.exception("console_download_broke_off")
+    except Exception as error:  # noqa: BLE001 - a request's root
+        if isinstance(error, NotAuthenticated | NotAllowed):
+            _log.info("console_download_ended", reason=str(error))
+        else:
+            _log.exception("console_download_broke_off")
         if request.transport is not None:
             request.transport.abort()
+
+
+async def _write(response: web.StreamResponse, piece: bytes) -> None:
+    """Write to a reader. Raises TimeoutError for one who keeps his place and does not read."""
+    async with asyncio.timeout(PIECE_S):
+        await response.write(piece)
 
 
 async def _to_front(request: web.Request) -> web.Response:

@@ -14,6 +14,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from gateway.model.policy import PolicyType
+from gateway.model.principal import Principal, id_of
 
 ALL_COLUMNS = "*"
 MAX_DAYS = 366
@@ -30,6 +31,7 @@ _NAME = re.compile(r"[\w\-.$@#~+%&/: ]{1,200}")
 """Names that no policy takes for a pattern or a macro."""
 _PURPOSE = re.compile(r"[\w\-]{1,60}")
 _ACCESS = re.compile(r"[\w\-.]{1,60}")
+UNMASKED = "MASK_NONE"
 _RANGER_TIME = "%Y/%m/%d %H:%M:%S"
 
 
@@ -100,6 +102,13 @@ def check_asked(asked: RequestedAccess, now: datetime) -> list[str]:
     elif asked.until > now + longest:
         faults.append(f"the end is more than {words} away")
     return faults
+
+
+def is_same_person(principal: Principal, user: str, identity: str) -> bool:
+    """Whether somebody may be who has a name and an identity: directories have people with several names, and
+    each has the person's id."""
+    same_id = bool(principal.id) and principal.id == id_of(identity)  # RULE (request-other-name)
+    return principal.user == user or principal.identity == identity or same_id
 
 
 def who_decides(kind: RequestKind, *, is_asker: bool, is_administrator: bool) -> bool | None:
@@ -212,7 +221,7 @@ def build_grant(
                 "policyType": int(PolicyType.MASK),
                 "resources": columns,
                 "dataMaskPolicyItems": [
-                    {**who, "accesses": select, "dataMaskInfo": {"dataMaskType": "MASK_NONE"}}
+                    {**who, "accesses": select, "dataMaskInfo": {"dataMaskType": UNMASKED}}
                 ],
             }
         )
@@ -227,3 +236,23 @@ def build_grant(
             }
         )
     return made
+
+
+def gives_only(policy: Mapping[str, Any], user: str) -> bool:
+    """Whether a stored policy does nothing but give something to one user, as a grant does: another one may
+    have come into its place, guid and all."""
+    takes = ("denyPolicyItems", "allowExceptions", "denyExceptions")
+    if policy.get("isDenyAllElse") or any(policy.get(name) for name in takes):
+        return False
+    items = [
+        item
+        for name in ("policyItems", "dataMaskPolicyItems", "rowFilterPolicyItems")
+        for item in policy.get(name) or ()
+    ]
+    return all(
+        item.get("users") == [user]
+        and not (item.get("groups") or item.get("roles"))
+        and (item.get("dataMaskInfo") or {}).get("dataMaskType", UNMASKED) == UNMASKED
+        and not (item.get("rowFilterInfo") or {}).get("filterExpr")
+        for item in items
+    )

@@ -151,11 +151,12 @@ def _describe_items(policy: Policy, subject: Subject | None) -> Iterator[Describ
                 yield _describe_item(kind, place, item, subject)
 
 
-def names_subject(item: PolicyItem, subject: Subject) -> bool:
-    """Whether an item names somebody: the user, a group or role of theirs, or everybody."""
+def names_subject(item: PolicyItem, subject: Subject, *, as_owner: bool = True) -> bool:
+    """Whether an item names somebody: the user, a group or role of theirs, or everybody; `as_owner`: also
+    where it names whoever owns the resource."""
     return (
         CURRENT_USER in item.users
-        or OWNER in item.users
+        or (as_owner and OWNER in item.users)
         or subject.user in item.users
         or not item.groups.isdisjoint(subject.groups)
         or not item.roles.isdisjoint(subject.roles)

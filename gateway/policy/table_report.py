@@ -294,13 +294,17 @@ def _rows_of(report: TableReport) -> str:
 def cut_report(report: TableReport) -> TableReport:
     """Return what the user of a report may see of it: not the names of columns that they may not know of, nor
     texts of masks and filters, which may name what is none of theirs, nor policies that settled nothing."""
+    # What denies a column may be called after it.
+    seen = {column.name for column in report.columns if column.sight != "denied"} | {ROWS}
     # RULE (console-own-report)
     return replace(
         report,
         columns=tuple(replace(column, shows="") for column in report.columns if column.sight != "denied"),
         rows=None if report.rows is None else replace(report.rows, expression=""),
         policies=tuple(
-            replace(one, conditions=(), settles=(), why="") for one in report.policies if one.settled
+            replace(one, conditions=(), settles=(), why="")
+            for one in report.policies
+            if not seen.isdisjoint(one.settles)  # RULE (console-own-policies)
         ),
         more_policies=0,
     )

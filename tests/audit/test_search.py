@@ -179,5 +179,7 @@ async def test_one_event_is_found_by_its_id_or_its_statements_in_spool_and_datab
     assert spooled is not None
     assert spooled.event == late
     assert await find_event(connection, uuid.uuid4()) == (None, [])
+    # An id says a time that no date has.
+    assert await find_event(connection, uuid.UUID("ffffffff-ffff-7fff-bfff-ffffffffffff")) == (None, [])
     await connection.close()
     await unshipped.close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from html import unescape
 from importlib import resources
 from pathlib import Path
 
@@ -51,6 +52,16 @@ def test_every_text_of_a_template_is_escaped_and_shown() -> None:
     assert "<img" not in page
     assert "⟨U+202E⟩" in page
     assert "\u202e" not in page
+
+
+def test_a_form_sends_back_what_it_was_given() -> None:
+    text = "\n\u200ba: <b>\u202e" + "x" * 30_000
+    written = str(display.whole(text))
+    assert unescape(written) == "\n" + text  # browsers leave out the first line break
+    assert "<" not in written
+    for template in TEMPLATES:
+        for content in re.findall(r"<textarea[^>]*>(.*?)</textarea>", template.read_text(), re.DOTALL):
+            assert content == "" or content.startswith("{{ whole("), template.name
 
 
 def test_long_texts_are_cut() -> None:

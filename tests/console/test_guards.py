@@ -83,3 +83,7 @@ def test_places_in_lists_come_back_as_they_were_given() -> None:
     for wrong in ("", "x", text + "x", text[:-2], encode_cursor("a"), encode_cursor(7, "2026")):
         with pytest.raises(BadRequest):
             decode_cursor(wrong, str, int)
+    # Nothing that PostgreSQL cannot be asked for.
+    for beyond in (encode_cursor("a\0", 7), encode_cursor("a", 2**63), encode_cursor("a", 2**64 - 1)):
+        with pytest.raises(BadRequest):
+            decode_cursor(beyond, str, int)

@@ -12,6 +12,7 @@ from unittest.mock import MagicMock
 import pytest
 
 from gateway.admin.requests import NotFound
+from gateway.console.pages import mine as mine_page
 from gateway.console.pages.events import build_event_part
 from gateway.console.pages.live import (
     CancelParameters,
@@ -41,6 +42,7 @@ from gateway.model.policy import (
     Service,
     ServiceDef,
 )
+from gateway.model.principal import Principal
 from tests.console.fakes import FakeConsole, MemorySessions, as_user, serving, viewer
 
 SESSIONS = [
@@ -281,6 +283,30 @@ async def test_mine_is_the_viewers_own(gateways: Gateways) -> None:
     assert "jdbc:hive2://gw.example:10000/default;ssl=true" in texts["beeline"]
     assert "sc://gw.example:15002" in texts["PySpark, notebooks"]
     assert "ab" in repr(shown.tokens)
+
+
+async def test_policies_are_looked_through_once_for_each_person(
+    gateways: Gateways, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    policies = [_policies(), _policies()]
+    asked: list[tuple[int, str]] = []
+    look = mine_page.list_grants
+
+    def count(listed: Any, principal: Principal) -> Any:
+        asked.append((len(policies), principal.user))
+        return look(listed, principal)
+
+    monkeypatch.setattr(mine_page, "list_grants", count)
+    monkeypatch.setattr(mine_page, "MAX_GRANTS", 2)
+    page = mine(gateways)
+    page._policies = lambda: policies[-1]
+    for _ in range(3):
+        shown = await page.show(viewer("cleo"), NoParameters())
+        assert (len(shown.grants), shown.more_grants) == (2, 1)
+    assert asked == [(2, "cleo")]
+    policies.pop()
+    await page.show(viewer("cleo"), NoParameters())
+    assert asked == [(2, "cleo"), (1, "cleo")]
 
 
 async def test_nobody_ends_what_is_not_his(gateways: Gateways) -> None:

@@ -19,6 +19,8 @@ from gateway.policy.access_requests import (
     build_grant,
     check_asked,
     find_obstacle,
+    gives_only,
+    is_same_person,
     who_decides,
 )
 from gateway.policy.engine import Engine
@@ -182,6 +184,40 @@ def test_a_grant_delegates_nothing_and_says_what_it_is() -> None:
         assert first["policyLabels"] == ["access-request" if asked is ASKED else "break-glass", *purpose]
 
 
+def test_what_is_taken_away_at_the_end_only_gives() -> None:
+    item = {"users": ["carol"], "groups": [], "accesses": [{"type": "select"}]}
+    break_glass = replace(ASKED, kind=RequestKind.BREAK_GLASS)
+    made = build_grant(
+        12,
+        "carol",
+        break_glass,
+        service={"name": "lake", "type": "spark"},
+        levels=LEVELS,
+        maskable=True,
+        filterable=True,
+        begins=NOW,
+        expires=break_glass.until,
+        granted_by="ruth",
+    )
+    for policy in made:
+        assert gives_only(policy, "carol")
+        assert not gives_only(policy, "dave")
+    mask = {**item, "dataMaskInfo": {"dataMaskType": "MASK_NULL"}}
+    others: list[dict[str, Any]] = [
+        {"denyPolicyItems": [item]},
+        {"allowExceptions": [item]},
+        {"denyExceptions": [item]},
+        {"isDenyAllElse": True},
+        {"policyItems": [{**item, "groups": ["staff"]}]},
+        {"policyItems": [{**item, "roles": ["lead"]}]},
+        {"policyItems": [{**item, "users": ["carol", "dave"]}]},
+        {"dataMaskPolicyItems": [mask]},
+        {"rowFilterPolicyItems": [{**item, "rowFilterInfo": {"filterExpr": "false"}}]},
+    ]
+    for other in others:
+        assert not gives_only({**made[0], **other}, "carol"), other
+
+
 @pytest.mark.parametrize(
     ("kind", "is_asker", "is_administrator", "decides"),
     [
@@ -196,6 +232,22 @@ def test_a_grant_delegates_nothing_and_says_what_it_is() -> None:
 )
 def test_who_decides(kind: RequestKind, is_asker: bool, is_administrator: bool, decides: bool | None) -> None:
     assert who_decides(kind, is_asker=is_asker, is_administrator=is_administrator) is decides
+
+
+@pytest.mark.parametrize(
+    ("user", "id_", "same"),
+    [
+        ("dave", "7", True),
+        ("dave", "8", True),
+        ("dave", "", True),
+        ("d.miller", "7", True),
+        ("x", "8", False),
+    ],
+)
+def test_a_person_is_himself_under_each_of_his_names(user: str, id_: str, same: bool) -> None:
+    asker = Principal(user="dave", id="7")
+    assert is_same_person(Principal(user=user, id=id_), asker.user, asker.identity) is same
+    assert not is_same_person(Principal(user="x"), "dave", "dave")
 
 
 @pytest.mark.parametrize(

@@ -117,6 +117,13 @@ def test_ones_own_report_names_nothing_that_is_not_ones_own() -> None:
     assert cut.rows is not None
     assert cut.rows.expression == ""
     assert all(one.settled and not (one.settles or one.conditions or one.why) for one in cut.policies)
+    # What denies the card, and by which tag, would tell of it.
+    assert {one.policy.name for one in whole.policies if one.settled} >= {"no cards", "sales read"}
+    assert {one.policy.name for one in cut.policies} == {
+        "sales read",
+        "customer emails",
+        "customers of the region",
+    }
 
 
 def test_wide_tables_are_cut() -> None:

@@ -11,6 +11,7 @@ _LOGIN = "console.test_login"
 REMOVALS = (
     Removal("console-role", "who has not the role is not answered", Never(), _EVERY),
     Removal("console-recorded", "nothing is answered that is not on record", Deleted(), _EVERY),
+    Removal("console-refusal-recorded", "nor is a change on record that was not made", Never(), _EVERY),
     Removal("console-removed-user", "who was removed is logged in no more", Never(), _EVERY),
     Removal("console-csrf", "a change comes from a page of this session", Never(), _EVERY),
     Removal("console-host", "only the console's own names are answered", Never(), _EVERY),
@@ -26,6 +27,12 @@ REMOVALS = (
     Removal("oidc-state", "a provider's answer is to this browser's login", Never(), _LOGIN),
     Removal("oidc-nonce", "an ID token is of this login", Never(), _LOGIN),
     Removal("oidc-audience", "an ID token is for the console", Never(), _LOGIN),
+    Removal(
+        "console-download-ends",
+        "a file ends where its reader may have it no more",
+        Never(),
+        "console.test_downloads",
+    ),
     Removal("console-rate", "who asks too often waits", Never(), "console.test_guards"),
     Removal("console-hidden-shown", "what is not seen in a text is shown", Never(), "console.test_display"),
     Removal("console-own-event", "events of others are for auditors alone", Never(), "console.test_events"),

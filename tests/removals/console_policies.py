@@ -25,6 +25,12 @@ REMOVALS = (
         Becomes("report"),
         f"policy.test_table_report {ACCESS}",
     ),
+    Removal(
+        "console-own-policies",
+        "what denies a column is not named to whom it is denied",
+        Becomes("one.settled"),
+        "policy.test_table_report",
+    ),
     Removal("console-others-access", "others' views are for officers and delegates", Becomes("True"), ACCESS),
     Removal("console-judged-text", "texts that Spark would get are for officers", Always(), ACCESS),
     Removal(
@@ -41,9 +47,21 @@ REMOVALS = (
         POLICIES,
     ),
     Removal(
+        "console-cursor-names",
+        "where a page ends names no policy of others",
+        Becomes("encode_cursor(*after)"),
+        POLICIES,
+    ),
+    Removal(
         "console-policy-names",
         "a policy that only takes away is not told to whom may not know what it names",
         DropOperand(1),
+        POLICIES,
+    ),
+    Removal(
+        "console-owner-names",
+        "what owners are given is named to who may know of it",
+        Condition("any(names_subject(item, self.subject) for item in policy.allow)"),
         POLICIES,
     ),
     Removal("console-own-drafts", "drafts are listed to their owners", Becomes("None"), DRAFTS),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.removals.operations import Becomes, Element, Never
+from tests.removals.operations import Becomes, DropOperand, Element, Never
 from tests.removals.removing import Removal
 
 REQUESTS = "policy.test_access_requests"
@@ -49,6 +49,13 @@ REMOVALS = (
     Removal("asked-names", "nobody asks for what a pattern matches", Never(), REQUESTS),
     Removal("grant-delegates-nothing", "who is granted access cannot grant it", Element(0, "True"), REQUESTS),
     Removal("request-not-by-asker", "nobody decides on a request of his own", Never(), REQUESTS),
+    Removal(
+        "end-takes-no-denial",
+        "the end of a grant takes away nothing but the grant",
+        DropOperand(1),
+        "admin.ranger.test_access_requests",
+    ),
+    Removal("request-other-name", "nor under another name", Becomes("False"), REQUESTS),
     Removal("break-glass-administrators", "administrators alone confirm break-glass", Never(), REQUESTS),
     Removal("grant-open-only", "what was decided is not granted", Never(), REQUESTS),
     Removal("grant-not-expired", "nothing is granted behind the time that was asked for", Never(), REQUESTS),

@@ -26,7 +26,7 @@ from gateway.admin.ranger.transactions import ReadTransaction, WriteTransaction
 from gateway.admin.ranger.zone_shapes import zones_of
 from gateway.admin.requests import NotFound
 from gateway.errors import BackendUnavailable, Faults
-from gateway.model.principal import Principal, principal_of
+from gateway.model.principal import Principal
 from gateway.policy.access_requests import (
     MAX_OPEN,
     RequestedAccess,
@@ -34,6 +34,8 @@ from gateway.policy.access_requests import (
     build_grant,
     check_asked,
     find_obstacle,
+    gives_only,
+    is_same_person,
     who_decides,
 )
 
@@ -103,6 +105,8 @@ PlaceOf = Callable[[str], PlaceOfGrants]
 OwnsPlainly = Callable[[Principal, RequestedAccess], Awaitable[bool]]
 """Whether somebody owns the table and has all that is asked for himself, with nothing masked or filtered.
 Raises BackendUnavailable."""
+FindAsker = Callable[[str], Awaitable[Principal | None]]
+"""User name → who has it now; a directory may be asked."""
 ConnectRequests = Callable[[], AbstractAsyncContextManager[Any]]
 Noted = Callable[[str, str], None]
 """(step, kind) → counted."""
@@ -118,7 +122,7 @@ class AccessRequests:
         store: Store | None,
         access: Access,
         place_of: PlaceOf,
-        find_principal: Callable[[str], Principal | None],
+        find_person: FindAsker,
         owns: OwnsPlainly,
         noted: Noted = lambda step, kind: None,
     ) -> None:
@@ -127,7 +131,7 @@ class AccessRequests:
         self._store = store
         self._access = access
         self.place_of = place_of
-        self._find_principal = find_principal
+        self._find_person = find_person
         self._owns = owns
         self._noted = noted
 
@@ -247,7 +251,7 @@ class AccessRequests:
     ) -> bool:
         decided = who_decides(
             request.asked.kind,
-            is_asker=_is_asker(principal, request),
+            is_asker=is_same_person(principal, request.asker, request.asker_identity),
             is_administrator=self._access.is_administrator(principal),
         )
         if decided is not None:
@@ -304,6 +308,7 @@ class AccessRequests:
         if not self._access.is_administrator(principal):
             async with self._instant() as instant:
                 elevated = await self._role_of(instant, principal, found) == "owner"
+        asker = await self._find_person(found.asker)
         access = replace(self._access, texts={}, unread={})
         if elevated:
             # The owner may give what he has. Everything in the policies was made here and nothing by him.
@@ -318,7 +323,7 @@ class AccessRequests:
                 now=now,
                 expires=end,
                 asker=request.asker,
-                asker_is_there=principal_of(request.asker_identity, self._find_principal) is not None,
+                asker_is_there=asker is not None and asker.identity == request.asker_identity,
             )
             if obstacle:
                 raise NotGrantable(obstacle)
@@ -423,7 +428,7 @@ class AccessRequests:
             policy = await writing.by_guid(ObjectKind.POLICY, guid)
             if policy is None:
                 continue
-            if policy["version"] == 1:
+            if policy["version"] == 1 and gives_only(policy, request.asker):  # RULE (end-takes-no-denial)
                 # As it was made: it gives something to one person, and whoever may end that needs no right.
                 await remove(writing, await service_of(writing, policy["service"]), policy)
             elif principal is not None:

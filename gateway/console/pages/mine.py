@@ -3,11 +3,13 @@ in."""
 
 from __future__ import annotations
 
+import asyncio
 import re
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import islice
 from typing import Any
 
 from gateway.admin.requests import NotFound
@@ -24,10 +26,13 @@ from gateway.console.routes import (
     Who,
     parameter,
 )
+from gateway.model.bounded import BoundedDict
 from gateway.model.policy import Policy, PolicyItem, PolicySet, PolicyType, ResourceSet
 from gateway.model.principal import Principal
 
 MAX_GRANTS = 300
+MAX_REMEMBERED = 1_000
+"""People whose grants are remembered."""
 MAX_VALUES = 5
 """Values of one resource of a policy that are written out."""
 MAX_STATEMENTS = 20
@@ -157,6 +162,9 @@ class MinePage:
         self._tokens = tokens
         self._policies = policies
         self._endpoints = endpoints
+        self._listing = asyncio.Lock()
+        self._listed_of: PolicySet | None = None
+        self._listed: BoundedDict[Principal, tuple[tuple[Grant, ...], int]] = BoundedDict(MAX_REMEMBERED)
 
     async def show(self, viewer: Viewer, asked: NoParameters) -> Mine:
         """Return it. Raises LedgerUnavailable, BackendUnavailable."""
@@ -164,13 +172,13 @@ class MinePage:
         async with self._connect() as connection:
             rows = await connection.fetch(_STATEMENTS, viewer.user, MAX_STATEMENTS)
         principal = viewer.principal
-        grants = list(list_grants(self._policies().policies(), principal))
+        grants, count = await self._load_grants(principal)
         return Mine(
             groups=tuple(sorted(principal.groups)),
             roles=tuple(sorted(principal.roles)),
             attributes=tuple(f"{name} = {value}" for name, value in principal.attributes),
-            grants=tuple(grants[:MAX_GRANTS]),
-            more_grants=max(0, len(grants) - MAX_GRANTS),
+            grants=grants,
+            more_grants=count - len(grants),
             sessions=live.sessions,
             running=live.statements,
             logins=tuple(
@@ -182,6 +190,20 @@ class MinePage:
             how_to=tuple(explain_connecting(self._endpoints, viewer.user)),
             messages=live.messages,
         )
+
+    async def _load_grants(self, principal: Principal) -> tuple[tuple[Grant, ...], int]:
+        """Return the first of somebody's grants, and how many there are. All policies are looked through, so
+        in a thread, and once for each person while they stay as they are."""
+        policies = self._policies()
+        if policies is not self._listed_of:
+            self._listed_of, self._listed = policies, BoundedDict(MAX_REMEMBERED)
+        if (known := self._listed.get(principal)) is not None:
+            return known
+        async with self._listing:
+            found = await asyncio.to_thread(_take_grants, policies, principal)
+        if policies is self._listed_of:
+            self._listed[principal] = found
+        return found
 
     async def end_session(self, viewer: Viewer, asked: OwnSessionParameters) -> LiveChange:
         """End a session of the viewer's own. Raises NotFound for any other."""
@@ -203,7 +225,13 @@ class MinePage:
         return LiveChange(done=await self._store.close_others(viewer.user, b""), messages=())
 
 
-def list_grants(policies: Iterable[Policy], principal: Principal) -> Iterable[Grant]:
+def _take_grants(policies: PolicySet, principal: Principal) -> tuple[tuple[Grant, ...], int]:
+    found = list_grants(policies.policies(), principal)
+    first = tuple(islice(found, MAX_GRANTS))
+    return first, len(first) + sum(1 for _ in found)
+
+
+def list_grants(policies: Iterable[Policy], principal: Principal) -> Iterator[Grant]:
     """Yield what policies in force grant somebody by name, group or role. What others deny, conditions and
     tags are not weighed, nor are masks told: the names of what somebody may not know of could stand there."""
     for policy in policies:

@@ -7,12 +7,14 @@ those that name them, cut to what these say of them.
 from __future__ import annotations
 
 import asyncio
+from bisect import bisect_right
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Literal
 
 from gateway.admin.requests import BadRequest, NotFound
+from gateway.console.pages.policy_sight import PolicySight
 from gateway.console.routes import (
     ConsolePage,
     ConsolePart,
@@ -31,7 +33,6 @@ from gateway.model.context import AccessContext
 from gateway.model.policy import Policy, PolicySet, PolicyType
 from gateway.model.principal import Principal
 from gateway.model.resource import Resource
-from gateway.policy.covering import administers, knows_resources
 from gateway.policy.describing import (
     DescribedPolicy,
     PolicyLabel,
@@ -39,11 +40,11 @@ from gateway.policy.describing import (
     describe_policy,
     kind_of_policy,
     label_of,
-    names_subject,
 )
 from gateway.policy.directory import (
     PolicyCriteria,
     PolicyDirectory,
+    PolicyKey,
     TreeNode,
     TreePath,
     directory_for,
@@ -54,7 +55,6 @@ from gateway.policy.engine import engine_for
 from gateway.policy.matching import fold
 from gateway.policy.matrix import MatrixRow, build_matrix
 from gateway.policy.resource_names import NotAResource, resource_of_service, service_of
-from gateway.policy.subjects import Subject
 
 _TYPES = {"": None, "access": PolicyType.ACCESS, "mask": PolicyType.MASK, "filter": PolicyType.ROW_FILTER}
 _NO_POLICY = "there is no such policy, or it is not for you"
@@ -272,13 +272,19 @@ class PolicyPages:
 
     async def list_policies(self, viewer: Viewer, asked: PolicyListQuestion) -> PolicyList:
         policies, directory = await self._directory()
-        sight = _Sight(viewer, policies, self._context(viewer))
-        tags: dict[tuple[str, str, str], str] = {}
+        sight = PolicySight(viewer, policies, self._context(viewer))
+        tags: dict[PolicyKey, str] = {}
         following = ""
         if asked.about:
-            found = list(self._find_about(policies, asked.about, sight, tags))
+            # As many policies as a catalog has are looked at; statements do not wait meanwhile.
+            found = await asyncio.to_thread(self._find_about, policies, directory, asked.about, sight, tags)
         else:
-            after = decode_cursor(asked.after, str, str, str) if asked.after else None
+            within, after = sight.list_within(directory), None
+            if within is None:
+                after = decode_cursor(asked.after, str, str, str) if asked.after else None
+            elif asked.after:
+                places = decode_cursor(asked.after, *[int] * len(within))
+                within = [keys[max(0, place) :] for keys, place in zip(within, places, strict=True)]
             others = asked.who and not sight.is_own(asked.who, asked.name)
             # Whom else a policy names is told nobody who sees a part of it.
             may_see = sight.sees_whole if others else sight.may_see  # RULE (console-who-oracle)
@@ -286,12 +292,12 @@ class PolicyPages:
                 _criteria(asked),
                 after=after,
                 limit=max(1, asked.limit),
-                within=sight.list_within(directory),
+                within=within,
                 may_see=may_see,
                 most=None if sight.sees_all else MAX_JUDGED,
             )
             found = list(page.policies)
-            following = encode_cursor(*page.after) if page.after is not None else ""
+            following = "" if page.after is None else _cursor(page.after, sight.list_within(directory))
         use = await self._load_use([policy.name for policy in found])
         path = tuple(asked.under)
         children: tuple[TreeNode, ...] = ()
@@ -320,8 +326,13 @@ class PolicyPages:
         )
 
     def _find_about(
-        self, policies: PolicySet, about: str, sight: _Sight, tags: dict[tuple[str, str, str], str]
-    ) -> Sequence[Policy]:
+        self,
+        policies: PolicySet,
+        directory: PolicyDirectory,
+        about: str,
+        sight: PolicySight,
+        tags: dict[PolicyKey, str],
+    ) -> list[Policy]:
         first = split_name(about.strip())[:1]
         if first and fold(first[0]) not in map(fold, policies.catalog_services) and ":" not in about:
             about = f"{quote(self._first_catalog)}.{about.strip()}"
@@ -331,15 +342,22 @@ class PolicyPages:
             resource = resource_of_service(about, service.definition, catalogs)
         except NotAResource as error:
             raise BadRequest(str(error)) from None
-        found: dict[tuple[str, str, str], Policy] = {}
+        within = sight.list_within(directory)
+        theirs = None if within is None else set().union(*within)
+        found: dict[PolicyKey, Policy] = {}
+        judged = 0
         for policy, tag in engine_for(policies).policies_on(
             resource, self._context(sight.viewer), within=True
         ):
-            if len(found) >= MAX_CHILDREN:
+            key = key_of_policy(policy)
+            if theirs is not None and key not in theirs:
+                continue
+            if len(found) >= MAX_CHILDREN or (judged >= MAX_JUDGED and theirs is not None):
                 break
+            judged += 1
             if sight.may_see(policy):
-                found[key_of_policy(policy)] = policy
-                tags[key_of_policy(policy)] = tag
+                found[key] = policy
+                tags[key] = tag
         return list(found.values())
 
     async def list_tree(self, viewer: Viewer, asked: TreeQuestion) -> PolicyTree:
@@ -357,7 +375,7 @@ class PolicyPages:
     async def show_policy(self, viewer: Viewer, asked: PolicyKeyQuestion) -> ShownPolicy:
         policies, directory = await self._directory()
         policy = directory.find((asked.service, asked.zone, asked.name))
-        sight = _Sight(viewer, policies, self._context(viewer))
+        sight = PolicySight(viewer, policies, self._context(viewer))
         if policy is None or not sight.may_see(policy):
             raise NotFound(_NO_POLICY)
         whole = sight.sees_whole(policy)
@@ -444,39 +462,12 @@ class PolicyPages:
         )
 
 
-class _Sight:
-    """Which policies one viewer may see."""
-
-    def __init__(self, viewer: Viewer, policies: PolicySet, context: AccessContext) -> None:
-        self.viewer = viewer
-        self.sees_all = viewer.is_administrator or viewer.is_auditor
-        self.subject: Subject = engine_for(policies).subject_of(viewer.principal)
-        self._policies = policies
-        self._context = context
-
-    def list_within(self, directory: PolicyDirectory) -> Sequence[Sequence[tuple[str, str, str]]] | None:
-        """Return lists that have all that the viewer may see, None where that is all there is."""
-        if self.sees_all:
-            return None
-        return [*directory.list_lists_about(self.subject), *directory.list_lists_delegated(self.subject)]
-
-    def may_see(self, policy: Policy) -> bool:
-        if self.sees_all or any(names_subject(item, self.subject) for item in policy.allow):
-            return True
-        named = policy.deny_all_else or any(names_subject(item, self.subject) for item in policy.items)
-        # What is denied to everybody, or masked for them, has names that not everybody may know.
-        # RULE (console-policy-names)
-        if named and knows_resources(self._policies, self.viewer.principal, policy, self._context):
-            return True
-        return self.sees_whole(policy)
-
-    def is_own(self, kind: str, name: str) -> bool:
-        """Whether a user, group or role is the viewer or one of theirs."""
-        own = {"user": {self.subject.user}, "group": self.subject.groups, "role": self.subject.roles}
-        return name in own[kind]
-
-    def sees_whole(self, policy: Policy) -> bool:
-        return self.sees_all or administers(self._policies, self.viewer.principal, policy, self._context)
+def _cursor(after: PolicyKey, within: Sequence[Sequence[PolicyKey]] | None) -> str:
+    """Return where the next page begins. Where others' policies are left out, `after` may be one of them: the
+    place in each list stands for it."""
+    if within is None:
+        return encode_cursor(*after)
+    return encode_cursor(*(bisect_right(keys, after) for keys in within))  # RULE (console-cursor-names)
 
 
 def _criteria(asked: PolicyListQuestion) -> PolicyCriteria:

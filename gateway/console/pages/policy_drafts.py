@@ -284,7 +284,7 @@ class DraftPages:
             impact=None,
             impact_since=None,
             impact_events=0,
-            patch=_patch(await self._policies.text_in_force(draft), draft),
+            patch="",
             change_at=next(
                 (one.change_at for one in targets if (one.kind, one.target) == (draft.kind, draft.target)), ""
             ),
@@ -293,8 +293,9 @@ class DraftPages:
             is_own=draft.owner == viewer.user,
         )
         if not (may_write or viewer.is_auditor or viewer.is_administrator):
-            # Of what they do not administer the comparison would tell.
+            # Of what they do not administer the comparison would tell, and the text in force more so.
             return replace(checked, faults=("this is not for you to write",))  # RULE (console-draft-compared)
+        checked = replace(checked, patch=_patch(await self._policies.text_in_force(draft), draft))
         try:
             tried = await self._policies.try_draft(draft)
         except Faults as error:
@@ -335,6 +336,8 @@ class DraftPages:
         before = decode_cursor(asked.after, str)[0] if asked.after else None
         try:
             at = datetime.fromisoformat(before) if before else self._now()
+            if at.tzinfo is None or not 1970 <= at.year <= 9000:
+                raise ValueError
         except ValueError:
             raise BadRequest("`after` is not a place in this list") from None
         async with self._connect() as connection:

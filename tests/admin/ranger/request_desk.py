@@ -65,11 +65,14 @@ class Desk:
             store=self.store,
             access=Access(rights),
             place_of=lambda catalog: self.place,
-            find_principal=lambda user: self.people.get(user),
+            find_person=self.find_person,
             owns=self.owns,
             noted=lambda step, kind: self.noted.append((step, kind)),
         )
         self._admin = Access(rights)
+
+    async def find_person(self, user: str) -> Principal | None:
+        return self.people.get(user)
 
     async def owns(self, principal: Principal, wanted: RequestedAccess) -> bool:
         return principal.user == "olga" and wanted.table == "customer"

@@ -80,10 +80,13 @@ async def test_nobody_grants_to_himself(desk: Desk) -> None:
         ):
             with pytest.raises(NotForYou):
                 await work
-        # Nor a later user of his name, nor himself under another one.
-        for other in (who(user, "2"), replace(who("x"), id=f"1-{user}", user=user)):
-            with pytest.raises(NotForYou):
-                await desk.requests.grant(other, request.id, expires=None, reason="me")
+        # Nor a later user of his name.
+        with pytest.raises(NotForYou):
+            await desk.requests.grant(who(user, "2"), request.id, expires=None, reason="me")
+        # Nor as an administrator whom the directory calls by two names.
+        second = replace(who("second"), id=f"1-{user}")
+        with pytest.raises(NotFound):
+            await desk.requests.grant(second, request.id, expires=None, reason="me")
         assert not await desk.sees(user) or user == "dave"
 
 
@@ -203,6 +206,16 @@ async def test_the_end_of_a_grant_takes_back_nothing_that_was_written_since(desk
     assert refused.value.status == 403
     assert not await desk.sees("carol")
     await desk.requests.end(who("admin"), request.id, "by an administrator")
+    # Nor what took its place, guid and all.
+    request = await desk.grant("dave", (await desk.ask()).id)
+    async with desk.store.writing("admin") as writing:
+        policy = await writing.by_guid(ObjectKind.POLICY, request.policies[0])
+        assert policy is not None
+        await writing.delete(ObjectKind.POLICY, policy)
+        replaced = {**policy, "policyItems": [], "denyPolicyItems": deny}
+        assert (await writing.create(ObjectKind.POLICY, replaced))["version"] == 1
+    with pytest.raises(RangerError):
+        await desk.requests.end(who("carol"), request.id, "")
 
 
 async def test_grants_that_are_over_are_cleared_away(desk: Desk) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
@@ -9,6 +10,8 @@ from typing import Any
 import pytest
 
 from gateway.admin.requests import BadRequest, NotFound
+from gateway.console.pages import policies as module
+from gateway.console.pages import policy_sight
 from gateway.console.pages.policies import (
     MatrixQuestion,
     PolicyDetails,
@@ -19,10 +22,13 @@ from gateway.console.pages.policies import (
     PolicySource,
     TreeQuestion,
 )
-from gateway.console.routes import Viewer
+from gateway.console.routes import Viewer, encode_cursor
 from gateway.database.policy_use import PolicyUse
-from gateway.model.policy import Policy
+from gateway.model.policy import Policy, PolicySet
 from gateway.model.principal import Principal
+from gateway.policy.covering import knows_resources
+from gateway.policy.directory import directory_for
+from gateway.policy.engine import engine_for
 from gateway.policy.packs import load_packs
 from tests.console.pages.viewers import ADMIN, AS_ANN, AS_BOB, AS_LEA, AUDITOR, STRANGER
 from tests.policy.offices import BOB, PACK, offices
@@ -127,6 +133,9 @@ async def test_what_is_denied_to_everybody_is_not_named_to_everybody() -> None:
   - name: nobody looks at pay
     on: {catalog: c, database: hr, table: pay, column: [salary]}
     deny: [{groups: [public], access: [select]}]
+  - name: owners of plans
+    on: {catalog: c, database: hr, table: plans, column: "*"}
+    allow: [{users: ["{OWNER}"], access: [select]}]
   - name: nobody sees cells
     on: {catalog: c, database: sales, table: phones, column: cell}
     mask: [{groups: [public], type: MASK}]
@@ -135,12 +144,61 @@ cases:"""
         {"offices.yaml": PACK.replace("cases:", more)}, definitions(), catalog_services={"c": "spark"}
     )
     pages = PolicyPages(lambda: policies, load_use, load_details)
-    denied, masked = "nobody looks at pay", "nobody sees cells"
-    assert {denied, masked} <= names(await listed(pages, AUDITOR))
-    assert not {denied, masked} & names(await listed(pages, STRANGER))
-    assert {denied, masked} & names(await listed(pages, AS_ANN)) == {masked}
-    with pytest.raises(NotFound):
-        await pages.show_policy(STRANGER, PolicyKeyQuestion(service="spark", name=denied))
+    denied, masked, owned = "nobody looks at pay", "nobody sees cells", "owners of plans"
+    assert {denied, masked, owned} <= names(await listed(pages, AUDITOR))
+    assert not {denied, masked, owned} & names(await listed(pages, STRANGER))
+    assert {denied, masked, owned} & names(await listed(pages, AS_ANN)) == {masked}
+    for hidden in (denied, owned):
+        with pytest.raises(NotFound):
+            await pages.show_policy(STRANGER, PolicyKeyQuestion(service="spark", name=hidden))
+
+
+async def test_pages_and_questions_end_without_a_name_of_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    others = "\n".join(
+        f"""\
+  - name: hidden {n:02}
+    on: {{catalog: c, database: hr, table: pay{n}, column: [salary]}}
+    deny: [{{groups: [public], access: [select]}}]"""
+        for n in range(20)
+    )
+    policies = load_packs(
+        {"offices.yaml": PACK.replace("cases:", f"{others}\ncases:")},
+        definitions(),
+        catalog_services={"c": "spark"},
+    )
+    pages = PolicyPages(lambda: policies, load_use, load_details, first_catalog="c")
+    monkeypatch.setattr(module, "MAX_JUDGED", 3)
+    found, after = set[str](), ""
+    while True:
+        page = await listed(pages, AS_ANN, after=after)
+        found |= names(page)
+        after = page.next
+        assert b"hidden" not in base64.urlsafe_b64decode(after + "=" * (-len(after) % 4))
+        if not after:
+            break
+    assert found == {"sales read", "customer emails", "no cards"}
+    for nonsense in (encode_cursor("spark", "", "hidden 01"), encode_cursor(1, 2, 3, 4, 5, 6, 7, 8, 9)):
+        with pytest.raises(BadRequest):
+            await listed(pages, AS_ANN, after=nonsense)
+    assert names(await listed(pages, AS_ANN, after=encode_cursor(*[-5] * lists_of(AS_ANN, policies)))) == (
+        names(await listed(pages, AS_ANN))
+    )
+    # Of what a resource has, no more is judged than of a list.
+    judged: list[str] = []
+
+    def judge(*given: Any) -> bool:
+        judged.append(given[2].name)
+        return knows_resources(*given)
+
+    monkeypatch.setattr(policy_sight, "knows_resources", judge)
+    assert names(await listed(pages, STRANGER, about="c.hr")) == set()
+    assert len(judged) == 3
+    assert names(await listed(pages, AUDITOR, about="c.hr")) >= {"hidden 00", "hidden 19"}
+
+
+def lists_of(viewer: Viewer, policies: PolicySet) -> int:
+    subject = engine_for(policies).subject_of(viewer.principal)
+    return len(directory_for(policies).list_lists_about(subject))
 
 
 async def test_one_policy_is_shown_whole_or_cut(pages: PolicyPages) -> None:

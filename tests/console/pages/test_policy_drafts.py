@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from gateway.admin.requests import NotFound
+from gateway.admin.requests import BadRequest, NotFound
 from gateway.console.pages import policy_drafts
 from gateway.console.pages.policy_drafts import (
     AppliedDraft,
@@ -24,7 +24,7 @@ from gateway.console.pages.policy_drafts import (
     SaveDraft,
     VersionListQuestion,
 )
-from gateway.console.routes import NoParameters, Viewer
+from gateway.console.routes import NoParameters, Viewer, encode_cursor
 from gateway.database.policy_drafts import PolicyDraft
 from gateway.model.audit import AuditEvent
 from gateway.model.policy import PolicySet
@@ -247,6 +247,8 @@ async def test_what_is_not_ones_to_write_is_not_compared(world: World) -> None:
     checked = await world.pages.check_draft(AS_ANN, CheckQuestion(draft=draft.id, impact=True))
     assert checked.faults == ("this is not for you to write",)
     assert checked.comparison is None
+    # A draft names the policy that it is to take the place of: its text is not theirs either.
+    assert checked.patch == ""
     with pytest.raises(NotFound):
         await world.pages.apply_draft(AS_ANN, DraftKey(draft=draft.id))
 
@@ -278,6 +280,9 @@ async def test_versions_are_listed_and_compared(world: World) -> None:
     page = await world.pages.list_versions(AUDITOR, VersionListQuestion(limit=1))
     assert len(page.items) == 1
     assert page.next
+    for nowhen in ("2026-01-01", "9999-12-31T23:59:59-12:00", "now"):
+        with pytest.raises(BadRequest):
+            await world.pages.list_versions(AUDITOR, VersionListQuestion(after=encode_cursor(nowhen)))
     compared = await world.pages.compare_versions(
         AUDITOR, CompareQuestion(before=datetime(2026, 1, 1, tzinfo=UTC))
     )
