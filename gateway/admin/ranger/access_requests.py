@@ -105,7 +105,7 @@ PlaceOf = Callable[[str], PlaceOfGrants]
 OwnsPlainly = Callable[[Principal, RequestedAccess], Awaitable[bool]]
 """Whether somebody owns the table and has all that is asked for himself, with nothing masked or filtered.
 Raises BackendUnavailable."""
-FindPerson = Callable[[str], Awaitable[Principal | None]]
+FindAsker = Callable[[str], Awaitable[Principal | None]]
 """User name → who has it now; a directory may be asked."""
 ConnectRequests = Callable[[], AbstractAsyncContextManager[Any]]
 Noted = Callable[[str, str], None]
@@ -122,7 +122,7 @@ class AccessRequests:
         store: Store | None,
         access: Access,
         place_of: PlaceOf,
-        find_person: FindPerson,
+        find_person: FindAsker,
         owns: OwnsPlainly,
         noted: Noted = lambda step, kind: None,
     ) -> None:

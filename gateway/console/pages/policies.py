@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from typing import Literal
 
 from gateway.admin.requests import BadRequest, NotFound
+from gateway.console.pages.policy_sight import PolicySight
 from gateway.console.routes import (
     ConsolePage,
     ConsolePart,
@@ -32,7 +33,6 @@ from gateway.model.context import AccessContext
 from gateway.model.policy import Policy, PolicySet, PolicyType
 from gateway.model.principal import Principal
 from gateway.model.resource import Resource
-from gateway.policy.covering import administers, knows_resources
 from gateway.policy.describing import (
     DescribedPolicy,
     PolicyLabel,
@@ -40,7 +40,6 @@ from gateway.policy.describing import (
     describe_policy,
     kind_of_policy,
     label_of,
-    names_subject,
 )
 from gateway.policy.directory import (
     PolicyCriteria,
@@ -56,14 +55,11 @@ from gateway.policy.engine import engine_for
 from gateway.policy.matching import fold
 from gateway.policy.matrix import MatrixRow, build_matrix
 from gateway.policy.resource_names import NotAResource, resource_of_service, service_of
-from gateway.policy.subjects import Subject
 
 _TYPES = {"": None, "access": PolicyType.ACCESS, "mask": PolicyType.MASK, "filter": PolicyType.ROW_FILTER}
 _NO_POLICY = "there is no such policy, or it is not for you"
 UNZONED = "(none)"
 MAX_CHILDREN = 100
-_MAX_LISTS = 100
-"""Lists of policies that a page is merged of; a cursor has a place in each."""
 MAX_JUDGED = 500
 """Policies of which one page asks whether the viewer may see them."""
 _OF_DATABASE = 5
@@ -276,7 +272,7 @@ class PolicyPages:
 
     async def list_policies(self, viewer: Viewer, asked: PolicyListQuestion) -> PolicyList:
         policies, directory = await self._directory()
-        sight = _Sight(viewer, policies, self._context(viewer))
+        sight = PolicySight(viewer, policies, self._context(viewer))
         tags: dict[PolicyKey, str] = {}
         following = ""
         if asked.about:
@@ -334,7 +330,7 @@ class PolicyPages:
         policies: PolicySet,
         directory: PolicyDirectory,
         about: str,
-        sight: _Sight,
+        sight: PolicySight,
         tags: dict[PolicyKey, str],
     ) -> list[Policy]:
         first = split_name(about.strip())[:1]
@@ -379,7 +375,7 @@ class PolicyPages:
     async def show_policy(self, viewer: Viewer, asked: PolicyKeyQuestion) -> ShownPolicy:
         policies, directory = await self._directory()
         policy = directory.find((asked.service, asked.zone, asked.name))
-        sight = _Sight(viewer, policies, self._context(viewer))
+        sight = PolicySight(viewer, policies, self._context(viewer))
         if policy is None or not sight.may_see(policy):
             raise NotFound(_NO_POLICY)
         whole = sight.sees_whole(policy)
@@ -464,45 +460,6 @@ class PolicyPages:
         return AccessContext(
             time=self._now(), client_ip=viewer.address or None, client_type="console", action="QUERY"
         )
-
-
-class _Sight:
-    """Which policies one viewer may see."""
-
-    def __init__(self, viewer: Viewer, policies: PolicySet, context: AccessContext) -> None:
-        self.viewer = viewer
-        self.sees_all = viewer.is_administrator or viewer.is_auditor
-        self.subject: Subject = engine_for(policies).subject_of(viewer.principal)
-        self._policies = policies
-        self._context = context
-
-    def list_within(self, directory: PolicyDirectory) -> Sequence[Sequence[PolicyKey]] | None:
-        """Return lists that have all that the viewer may see, None where that is all there is."""
-        if self.sees_all:
-            return None
-        lists = [*directory.list_lists_about(self.subject), *directory.list_lists_delegated(self.subject)]
-        return lists if len(lists) <= _MAX_LISTS else [sorted(set().union(*lists))]
-
-    def may_see(self, policy: Policy) -> bool:
-        if self.sees_all:
-            return True
-        # RULE (console-owner-names): what owners are given is of owners, and tells others of their tables.
-        if any(names_subject(item, self.subject, as_owner=False) for item in policy.allow):
-            return True
-        named = policy.deny_all_else or any(names_subject(item, self.subject) for item in policy.items)
-        # What is denied to everybody, or masked for them, has names that not everybody may know.
-        # RULE (console-policy-names)
-        if named and knows_resources(self._policies, self.viewer.principal, policy, self._context):
-            return True
-        return self.sees_whole(policy)
-
-    def is_own(self, kind: str, name: str) -> bool:
-        """Whether a user, group or role is the viewer or one of theirs."""
-        own = {"user": {self.subject.user}, "group": self.subject.groups, "role": self.subject.roles}
-        return name in own[kind]
-
-    def sees_whole(self, policy: Policy) -> bool:
-        return self.sees_all or administers(self._policies, self.viewer.principal, policy, self._context)
 
 
 def _cursor(after: PolicyKey, within: Sequence[Sequence[PolicyKey]] | None) -> str:

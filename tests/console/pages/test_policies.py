@@ -11,6 +11,7 @@ import pytest
 
 from gateway.admin.requests import BadRequest, NotFound
 from gateway.console.pages import policies as module
+from gateway.console.pages import policy_sight
 from gateway.console.pages.policies import (
     MatrixQuestion,
     PolicyDetails,
@@ -189,7 +190,7 @@ async def test_pages_and_questions_end_without_a_name_of_others(monkeypatch: pyt
         judged.append(given[2].name)
         return knows_resources(*given)
 
-    monkeypatch.setattr(module, "knows_resources", judge)
+    monkeypatch.setattr(policy_sight, "knows_resources", judge)
     assert names(await listed(pages, STRANGER, about="c.hr")) == set()
     assert len(judged) == 3
     assert names(await listed(pages, AUDITOR, about="c.hr")) >= {"hidden 00", "hidden 19"}
