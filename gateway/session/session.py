@@ -35,7 +35,7 @@ from gateway.model.statement import (
 )
 from gateway.session.judged import Basis, JudgedStatement, build_judged
 from gateway.session.variables import after_success, before_forwarding
-from gateway.session.words import has_bare, list_reached, mentions, text_of, words_of
+from gateway.session.words import find_mentioned, has_bare, list_reached, mentions, text_of, words_of
 
 ENDED_RELATIONS = 1000
 """Cached relations that ended of which a session remembers why."""
@@ -511,14 +511,14 @@ class NameResolution:
 
     def _find_read_values(self, cleared: Cleared) -> Iterator[CachedRelation]:
         """Yield what the variables and temporary functions came of that a statement may read."""
-        yield from _find_mentioned(self.variables, cleared)
+        yield from find_mentioned(self.variables, cleared)
         yield from self.find_read_functions(cleared)
 
     def find_read_functions(self, cleared: Cleared) -> Iterator[CachedRelation]:
         """Yield the temporary functions that read tables and that a statement may call; one that drops them
         calls none."""
         drops = [isinstance(effect, DropFunction | DropVariable | DropTempView) for effect in cleared.effects]
-        return iter(()) if drops and all(drops) else _find_mentioned(self.functions, cleared)
+        return iter(()) if drops and all(drops) else find_mentioned(self.functions, cleared)
 
     def _views_read(self, cleared: Cleared) -> Iterator[TempView]:
         """Return the temporary views that a statement reads, through others too."""
@@ -592,14 +592,3 @@ def _used(context: SessionContext, effect: UseNamespace) -> SessionContext:
     if catalog.lower() != context.catalog.lower():
         return replace(context, catalog=catalog, namespace=("default",))
     return context
-
-
-def _find_mentioned(named: Mapping[str, CachedRelation], cleared: Cleared) -> Iterator[CachedRelation]:
-    """Yield those that a statement may read: by its words, or all where more than its words counts."""
-    if not named:
-        return
-    every = cleared.statement.plan is not None or bool(cleared.temp_views_read)
-    words = words_of(f"{text_of(cleared)} {cleared.forwarded}")
-    for name, kept in named.items():
-        if every or name in words:  # RULE (values-of-variables)
-            yield kept

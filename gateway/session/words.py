@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TypeVar
 
 from gateway.model.statement import Cleared
+
+T = TypeVar("T")
 
 _WORD = re.compile(r"\w+")
 _NAMES_BY_STRING = re.compile(r"\b(?:immediate|identifier)\b", re.IGNORECASE)
@@ -22,6 +25,17 @@ def text_of(cleared: Cleared) -> str:
 def words_of(text: str) -> frozenset[str]:
     """Return everything in a text that could be a name without backticks, lower case."""
     return frozenset(_WORD.findall(text.lower()))
+
+
+def find_mentioned(named: Mapping[str, T], cleared: Cleared) -> Iterator[T]:
+    """Yield what a statement may read by its name: by its words, or all where more than its words counts."""
+    if not named:
+        return
+    every = cleared.statement.plan is not None or bool(cleared.temp_views_read)
+    words = words_of(f"{text_of(cleared)} {cleared.forwarded}")
+    for name, kept in named.items():
+        if every or name in words:  # RULE (values-of-variables)
+            yield kept
 
 
 def mentions(text: str, name: str, words: frozenset[str] | None = None) -> bool:
