@@ -511,12 +511,15 @@ class NameResolution:
 
     def _find_read_values(self, cleared: Cleared) -> Iterator[CachedRelation]:
         """Yield what the variables and temporary functions came of that a statement may read."""
-        yield from find_mentioned(self.variables, cleared)
+        if self.variables:
+            yield from find_mentioned(self.variables, cleared)
         yield from self.find_read_functions(cleared)
 
     def find_read_functions(self, cleared: Cleared) -> Iterator[CachedRelation]:
         """Yield the temporary functions that read tables and that a statement may call; one that drops them
         calls none."""
+        if not self.functions:
+            return iter(())
         drops = [isinstance(effect, DropFunction | DropVariable | DropTempView) for effect in cleared.effects]
         return iter(()) if drops and all(drops) else find_mentioned(self.functions, cleared)
 

@@ -29,8 +29,6 @@ def words_of(text: str) -> frozenset[str]:
 
 def find_mentioned(named: Mapping[str, T], cleared: Cleared) -> Iterator[T]:
     """Yield what a statement may read by its name: by its words, or all where more than its words counts."""
-    if not named:
-        return
     every = cleared.statement.plan is not None or bool(cleared.temp_views_read)
     words = words_of(f"{text_of(cleared)} {cleared.forwarded}")
     for name, kept in named.items():
