@@ -192,14 +192,16 @@ class _Script:
             kind = part.piece.kind
             scope = TextScope(commands=kind == "statement", arguments=kind == "cursor", alone=True)
             within = part.piece.loops  # RULE (for-columns-variables)
-            context, judging = self._within_loops(around, frozenset().union(*(loops[one] for one in within)))
+            words = frozenset[str]().union(*(loops[one] for one in within))
+            context, judging = self._within_loops(around, words)
             outcome = await judging.govern(part.judged, context, judging, scope)
             if isinstance(outcome, NeedsCatalog):
                 needed.append(outcome)
             elif isinstance(outcome, Refusal):
                 return _refuse(part, outcome, found)
             else:
-                found.append(_JudgedPart(part, outcome, context.variables - self.context.variables))
+                # Also where the session has a variable of the name: in the script it is the script's.
+                found.append(_JudgedPart(part, outcome, self._list_declared() | words))
         if needed:
             return _merge_needed(needed)
         refusal = _refuse_alone(found) or _refuse_changes(found)
@@ -281,6 +283,11 @@ class _Script:
         settings = around.settings | ({VARIABLES_MARK} if "?" in loops else frozenset())
         judging = replace(self.judging, variables=variables, settings=settings, bodies={}, narrowed=[])
         return replace(around, variables=variables, settings=settings), judging
+
+    def _list_declared(self) -> frozenset[str]:
+        """Return the variables (lower case) that the script declares."""
+        read = (part.reading for part in self.parts if part.reading is not None)
+        return frozenset(name for reading in read for name, _ in list_declared(reading))
 
     def _list_targets(self) -> frozenset[str]:
         """Return the variables (lower case) that something in the script gives a value."""

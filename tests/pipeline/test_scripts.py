@@ -211,6 +211,13 @@ async def test_columns_of_a_loop_that_nobody_knows_close_what_has_policies(lab: 
     await lab.cleared(script(body.format("SELECT id FROM free;")), temp_views=views)
 
 
+@pytest.mark.parametrize("given", ["?' USING s", ":p' USING concat(s, '') AS p"])
+async def test_arguments_are_the_scripts_variables_before_the_sessions(lab: Lab, given: str) -> None:
+    body = script(f"DECLARE s STRING DEFAULT 'local'; EXECUTE IMMEDIATE 'SELECT {given};")
+    said = await lab.refused(body, variables=frozenset({"s"}))
+    assert "a variable of the script" in said.message
+
+
 async def test_session_variables_that_a_script_sets_are_noted(lab: Lab) -> None:
     context = {"variables": frozenset({"s", "t"}), "known_values": frozenset({("s", "SELECT 1")})}
     found = await lab.cleared(script("DECLARE u INT; SET s = 'x'; SET u = 1;"), **context)
