@@ -63,7 +63,7 @@ class Chromium:
         self._asked[number] = asyncio.get_running_loop().create_future()
         asked = {"id": number, "method": method, "params": given}
         await self._socket.send_json(asked | ({"sessionId": session} if session else {}))
-        async with asyncio.timeout(patience(20)):
+        async with asyncio.timeout(patience(120)):
             told = await self._asked[number]
         assert "error" not in told, (method, told)
         return told["result"]
@@ -119,7 +119,7 @@ class Page:
         self._loaded.clear()
         yield
         try:
-            async with asyncio.timeout(patience(20)):
+            async with asyncio.timeout(patience(120)):
                 await self._loaded.wait()
         except TimeoutError:
             raise AssertionError(f"no page was loaded after {await self.path()}: {self.complaints}") from None
@@ -242,7 +242,7 @@ async def running(directory: Path) -> AsyncIterator[Chromium]:
     )
     assert process.stderr is not None
     try:
-        async with asyncio.timeout(patience(20)):
+        async with asyncio.timeout(patience(120)):
             line = ""
             while not line.startswith("DevTools listening on "):
                 line = (await process.stderr.readline()).decode()
