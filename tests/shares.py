@@ -1,7 +1,7 @@
 """Lets the parts of a wide matrix take turns: each day tries a share, and each night all.
 
 What is out of turn is marked `night`. `SLUICE_TEST_DAY=2026-11-29` has the share of that day again, and
-`SLUICE_TEST_DAY=all` everything. Only one of many alike takes turns: whatever is known to have found a
+`SLUICE_TEST_DAY=all` everything. Only one of many alike takes turns: what is cheap and is known to have found a
 fault is tried every day.
 """
 

@@ -66,6 +66,7 @@ def test_nothing_gets_out_of_any_shape(opened: Doors, name: str) -> None:
     assert not floors.too_few(tallies)
 
 
+@pytest.mark.in_turn(3, place=0)
 @pytest.mark.timeout(7200)
 def test_nothing_gets_out_of_what_nobody_wrote(opened: Doors) -> None:
     tallies = fuzz(opened, seed=SEED, count=tries(FUZZED), loud=False)

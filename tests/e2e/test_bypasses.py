@@ -47,7 +47,7 @@ class Attacker:
         return None
 
 
-@pytest.mark.in_turn(2)
+@pytest.mark.in_turn(4)
 @pytest.mark.parametrize(("script", "refuses"), SCRIPTS)
 def test_no_canary_gets_out(lab_gateway: RunningGateway, script: list[str], refuses: str) -> None:
     attacker = Attacker(lab_gateway)

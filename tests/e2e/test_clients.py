@@ -188,7 +188,7 @@ CLIENTS: dict[str, Run] = {
 }
 
 
-@pytest.mark.in_turn(3)
+@pytest.mark.in_turn(6)
 @pytest.mark.parametrize("client", CLIENTS)
 @pytest.mark.parametrize(("user", "sql", "expected"), TOUR, ids=lambda value: str(value)[:40])
 def test_a_python_client_sees_what_its_user_may_see(
@@ -202,7 +202,7 @@ def test_a_python_client_sees_what_its_user_may_see(
         assert CLIENTS[client](gateway, user, sql) == expected
 
 
-@pytest.mark.in_turn(3)
+@pytest.mark.in_turn(6)
 @pytest.mark.parametrize(("user", "http"), [("alice", False), ("bob", False), ("carol", True)])
 def test_beeline_sees_what_its_user_may_see(gateway: RunningGateway, user: str, *, http: bool) -> None:
     """All of a user's statements in one session: starting beeline takes seconds."""
@@ -224,7 +224,7 @@ def test_beeline_sees_what_its_user_may_see(gateway: RunningGateway, user: str, 
             assert rows == expected, (sql, done.stderr[-2000:])
 
 
-@pytest.mark.in_turn(2)
+@pytest.mark.in_turn(4)
 @pytest.mark.parametrize("http", [False, True])
 def test_beeline_with_a_wrong_password_is_told_so(
     gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch, *, http: bool

@@ -125,7 +125,7 @@ if sys.argv[2] == "killed":
 
 
 @pytest.mark.parametrize("how", ["ended", "killed"])
-@pytest.mark.in_turn(3)
+@pytest.mark.in_turn(6)
 def test_what_a_client_does_that_leaves_without_stopping_has_an_end(
     gateway: RunningGateway, how: str
 ) -> None:

@@ -87,7 +87,7 @@ def directory(open_directory: Path) -> Path:
     return open_directory / ".run" / "demo"
 
 
-@pytest.mark.in_turn(3, place=1)
+@pytest.mark.in_turn(6, place=1)
 @pytest.mark.timeout(1800)
 def test_the_tour_shows_three_people_and_ends(directory: Path) -> None:
     demo = Demo(directory, "--exit-after-tour")
@@ -172,7 +172,7 @@ def test_a_second_start_finds_the_data_and_ctrl_c_stops_everything(directory: Pa
 
 
 @pytest.mark.timeout(1800)
-@pytest.mark.in_turn(3)
+@pytest.mark.in_turn(6)
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda n: n.name)
 def test_a_signal_while_it_starts_leaves_nothing(directory: Path, number: signal.Signals) -> None:
     """Both end it by the same way, from the start on: so one of them is enough for a demo that serves."""

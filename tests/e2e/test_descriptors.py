@@ -159,12 +159,14 @@ def may_read(gateway: RunningGateway) -> bool:
             return False
 
 
+@pytest.mark.in_turn(6, place=3)
 def test_a_low_limit_is_told_at_the_start(gateway: RunningGateway) -> None:
     (told,) = [one for one in gateway.records if one.get("event") == "descriptors_few"]
     assert told["limit"] == LIMIT
     assert told["wanted"] > 10_000
 
 
+@pytest.mark.in_turn(6, place=3)
 def test_crowds_at_all_listeners_leave_a_reserve(gateway: RunningGateway) -> None:
     with contextlib.ExitStack() as stack:
         for listener, speaks in itertools.product(BEGUN, (b"", None)):

@@ -15,7 +15,7 @@ from tests.e2e.running import PASSWORDS, RunningGateway, Spark, connect, connect
 from tests.e2e.wire_client import HttpWireClient, StatusError
 from tests.shares import in_turn
 
-pytestmark = pytest.mark.in_turn(3)
+pytestmark = pytest.mark.in_turn(6)
 
 PASSWORD = "long enough for zoe"
 SLOW = "SELECT count(*) FROM range(0, 1000000000000, 1, 1) WHERE id % 7 = 8"

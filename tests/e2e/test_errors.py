@@ -24,7 +24,7 @@ from tests.e2e.wire_client import WireClient
 from tests.e2e.wire_comparison import Side
 from tests.shares import todays
 
-pytestmark = pytest.mark.in_turn(3)
+pytestmark = pytest.mark.in_turn(6)
 
 DIFFERENT = {
     # Refused before Spark, for a reason of the gateway's own.

@@ -242,7 +242,7 @@ def told(gateway: RunningGateway, user: str, text: str, endpoint: str = "thrift"
     return re.sub(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", "ID", str(failed.value))
 
 
-@pytest.mark.in_turn(3)
+@pytest.mark.in_turn(6)
 @pytest.mark.parametrize("endpoint", ENDPOINTS)
 @pytest.mark.parametrize("user", ["bob", "carl"])
 def test_who_may_not_promote_learns_nothing(files: RunningGateway, user: str, endpoint: str) -> None:
@@ -252,7 +252,7 @@ def test_who_may_not_promote_learns_nothing(files: RunningGateway, user: str, en
     assert there.replace("lines", "absnt") == absent
 
 
-@pytest.mark.in_turn(3)
+@pytest.mark.in_turn(6)
 @pytest.mark.parametrize("endpoint", ENDPOINTS)
 def test_one_statement_promotes_and_reads_through_the_policies(files: RunningGateway, endpoint: str) -> None:
     with session(files, endpoint, "alice") as alice:
@@ -312,7 +312,7 @@ def test_long_lines_of_json_are_all_read(files: RunningGateway) -> None:
 
 
 @pytest.mark.parametrize("endpoint", ENDPOINTS)
-@pytest.mark.in_turn(1, one_way=True)
+@pytest.mark.in_turn(3, one_way=True)
 def test_a_table_of_directories_stays_one(files: RunningGateway, root: Path, endpoint: str) -> None:
     directory = f"below_{endpoint}"
     write(root / directory / "2024" / "a.csv", "id,name\n1,a\n")
@@ -403,7 +403,7 @@ def test_tables_of_the_session_catalog_have_no_other_name(files: RunningGateway,
     assert "testwarehouse" not in why
 
 
-@pytest.mark.in_turn(1)
+@pytest.mark.in_turn(3)
 @pytest.mark.parametrize("name", ["guarded.`day=1`", "guarded.`day=1`.`a.csv`", "parts"])
 def test_masks_and_filters_of_other_names_are_not_escaped(files: RunningGateway, name: str) -> None:
     assert "policies mask, filter or deny" in told(files, "alice", f"SELECT * FROM testlake.{name}")
@@ -880,7 +880,7 @@ def test_a_link_that_comes_later_is_not_followed(
 
 
 @pytest.mark.parametrize("endpoint", ENDPOINTS)
-@pytest.mark.in_turn(1, one_way=True)
+@pytest.mark.in_turn(3, one_way=True)
 def test_a_file_with_other_names_in_its_header_is_not_read_by_place(
     files: RunningGateway, root: Path, endpoint: str
 ) -> None:

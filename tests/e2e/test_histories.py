@@ -35,6 +35,7 @@ def test_a_written_history(where: Lab, file: Path) -> None:
     assert failure is None, str(failure)
 
 
+@pytest.mark.in_turn(5, place=1)
 def test_made_histories(where: Lab) -> None:
     """A gateway that refuses everything passes no history, but it could pass half of each."""
     counts = Counts()

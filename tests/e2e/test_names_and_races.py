@@ -19,7 +19,7 @@ from tests.e2e.running import RunningGateway, Spark
 USER = "mallory"
 
 
-pytestmark = pytest.mark.in_turn(2)
+pytestmark = pytest.mark.in_turn(4)
 
 
 @pytest.fixture(scope="module")

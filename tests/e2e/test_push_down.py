@@ -143,7 +143,7 @@ PRUNED = {
 }
 
 
-@pytest.mark.in_turn(3)
+@pytest.mark.in_turn(6)
 @pytest.mark.parametrize(("text", "found"), PRUNED.values(), ids=PRUNED)
 async def test_the_source_is_asked_for_what_the_user_asks_for(
     world: World, reader: ReaderPool, cursor: Any, text: str, found: str
@@ -179,6 +179,7 @@ OPEN = {
 }
 
 
+@pytest.mark.in_turn(2)
 @pytest.mark.parametrize(("text", "found"), OPEN.values(), ids=OPEN)
 async def test_without_a_barrier_joins_and_functions_choose_what_is_read(
     world: World, reader: ReaderPool, cursor: Any, text: str, found: str
@@ -223,7 +224,7 @@ def derby(cursor: Any) -> Any:
     return cursor
 
 
-@pytest.mark.in_turn(3)
+@pytest.mark.in_turn(6)
 @pytest.mark.parametrize(("text", "found"), TAKEN.values(), ids=TAKEN)
 async def test_a_database_is_given_aggregates_and_limits(
     world: World, reader: ReaderPool, derby: Any, text: str, found: str
@@ -318,7 +319,7 @@ PRUNED_FRAMES = {
 }
 
 
-@pytest.mark.in_turn(3)
+@pytest.mark.in_turn(6)
 @pytest.mark.parametrize(("frame", "pruned"), PRUNED_FRAMES.values(), ids=PRUNED_FRAMES)
 async def test_plans_of_spark_connect_ask_through_views_for_what_they_ask_for(
     world: World, reader: ReaderPool, cursor: Any, spark: Spark, frame: Callable[[], Frame], pruned: bool
@@ -371,6 +372,7 @@ _SEEMING: dict[str, Callable[[str], Any]] = {
 }
 
 
+@pytest.mark.in_turn(2)
 @pytest.mark.parametrize("frame", _SEEMING.values(), ids=_SEEMING)
 async def test_plans_of_other_types_than_they_seem_tell_nothing(
     world: World, reader: ReaderPool, cursor: Any, spark: Spark, frame: Callable[[str], Any]
@@ -620,7 +622,7 @@ _MODES = {
 }
 
 
-@pytest.mark.in_turn(2)
+@pytest.mark.in_turn(4)
 @pytest.mark.parametrize("mode", _MODES)
 async def test_what_is_shown_may_fail_and_tells_nothing(
     world: World, reader: ReaderPool, cursor: Any, mode: str
@@ -695,7 +697,7 @@ _SETTINGS = {
 }
 
 
-@pytest.mark.in_turn(3)
+@pytest.mark.in_turn(6)
 @pytest.mark.parametrize("setting", _SETTINGS)
 async def test_what_is_nearly_the_same_is_told_apart(
     world: World, reader: ReaderPool, cursor: Any, setting: str

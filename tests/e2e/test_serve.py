@@ -128,7 +128,7 @@ def test_a_user_is_let_in_and_out_without_a_restart(
     until(lambda: not can_log_in(), "erin is let in no more")
 
 
-@pytest.mark.in_turn(3, place=1)
+@pytest.mark.in_turn(6, place=1)
 def test_explain_shows_exactly_what_spark_is_sent(gateway: RunningGateway, session_loop: LoopThread) -> None:
     """For every statement of the tour as every person; one parser for all, because a JVM takes seconds."""
     settings = load_settings(gateway.config)
@@ -165,7 +165,7 @@ def test_the_command_explains_with_the_catalog_of_the_running_spark(gateway: Run
     assert json.loads(done.stdout)["forwarded"] == "TABLE `spark_catalog`.`hr`.`department`"
 
 
-@pytest.mark.in_turn(3, place=0)
+@pytest.mark.in_turn(6, place=0)
 def test_the_audit_commands_find_what_happened(gateway: RunningGateway) -> None:
     gateway.query("carol", "SELECT 'needle one' AS n, card FROM sales.customer LIMIT 3")
     refusal = gateway.refusal("carol", "SELECT 'needle two', salary FROM hr.employee")

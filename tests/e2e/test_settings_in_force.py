@@ -159,7 +159,7 @@ def unmatched(gateway: RunningGateway, number: int) -> bool:
     return f'sluice_policies_unmatched{{what="column"}} {number}.0' in gateway.admin("/metrics")[1]
 
 
-@pytest.mark.in_turn(1)
+@pytest.mark.in_turn(3)
 def test_a_table_that_lacks_a_column_of_a_mask_is_closed_until_it_is_mended(
     ask: Ask, gateway: RunningGateway
 ) -> None:
@@ -181,7 +181,7 @@ def test_a_table_that_lacks_a_column_of_a_mask_is_closed_until_it_is_mended(
     until(lambda: unmatched(gateway, 1), "policies are held against tables")
 
 
-@pytest.mark.in_turn(1)
+@pytest.mark.in_turn(3)
 @pytest.mark.parametrize(
     ("on", "policy", "shown"),
     [
@@ -210,7 +210,7 @@ def test_what_a_policy_at_fault_closes_no_view_shows(
     assert ask("SELECT * FROM zoned.seen") == [(1, "EMEA")]
 
 
-@pytest.mark.in_turn(1)
+@pytest.mark.in_turn(3)
 def test_the_command_asks_spark_for_what_policies_name(gateway: RunningGateway) -> None:
     file = gateway.config.parent / "misspelt.txt.yaml"
     file.write_text(MISSPELT)

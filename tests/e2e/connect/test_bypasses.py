@@ -47,7 +47,7 @@ def test_names_are_distinct() -> None:
     assert len(NAMES) >= 60
 
 
-@pytest.mark.in_turn(2)
+@pytest.mark.in_turn(4)
 @pytest.mark.parametrize("name", NAMES)
 def test_nothing_gets_out(attacker: Attacker, by_name: dict[str, Attack], name: str) -> None:
     attack = by_name[name]

@@ -294,7 +294,7 @@ def mallory(connect_gateway: RunningGateway, connect_world: Spark) -> Iterator[R
     check_bytes(client.seen, [connect_world.connect_token.encode()])
 
 
-@pytest.mark.in_turn(2)
+@pytest.mark.in_turn(4)
 @pytest.mark.parametrize("name", REFUSALS)
 def test_a_plan_is_refused(mallory: RawClient, name: str) -> None:
     answer = mallory.execute(REFUSALS[name]())
@@ -302,7 +302,7 @@ def test_a_plan_is_refused(mallory: RawClient, name: str) -> None:
     assert "[SLUICE_" in answer.details
 
 
-@pytest.mark.in_turn(2)
+@pytest.mark.in_turn(4)
 @pytest.mark.parametrize("name", [n for n in REFUSALS if "command" not in n.lower()])
 def test_a_plan_is_refused_when_it_is_analysed(mallory: RawClient, name: str) -> None:
     made = REFUSALS[name]()

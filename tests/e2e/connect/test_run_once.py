@@ -23,7 +23,7 @@ from tests.e2e.connect.test_kills import Counter, settings_with_port
 from tests.e2e.running import LoopThread, RunningGateway, Spark, until
 from tests.speed import patience
 
-pytestmark = pytest.mark.in_turn(3)
+pytestmark = pytest.mark.in_turn(6)
 
 State = pb.GetStatusResponse.OperationStatus
 RUNNING = State.OPERATION_STATE_RUNNING

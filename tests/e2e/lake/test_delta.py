@@ -23,7 +23,7 @@ from tests.e2e.lake.renames import (
 from tests.e2e.lake.worlds import LakeSpark, OpenLake, Twins
 from tests.e2e.running import RunningGateway, connect_session
 
-pytestmark = pytest.mark.in_turn(7, one_way=True)
+pytestmark = pytest.mark.in_turn(13, one_way=True)
 
 PACK = """
 service: spark
@@ -160,7 +160,7 @@ SELECT count(*) AS n FROM table_changes('{db}.plain', 0) c JOIN customer USING (
 """
 
 
-@pytest.mark.in_turn(9, one_way=True)
+@pytest.mark.in_turn(17, one_way=True)
 def test_reads_are_those_of_copies(bob: Twins) -> None:
     bob.all_same(READS.strip().splitlines())
 
@@ -175,7 +175,7 @@ PRUNED = {
 """By partition, and by what Delta's log has bounds of."""
 
 
-@pytest.mark.in_turn(9, one_way=True)
+@pytest.mark.in_turn(17, one_way=True)
 def test_partitions_and_statistics_are_used_under_masks_and_filters(
     lake: LakeSpark, gateway: RunningGateway, bob: Twins
 ) -> None:
@@ -238,7 +238,7 @@ FRAMES: dict[str, Callable[[Any, str], Any]] = {
 }
 
 
-@pytest.mark.in_turn(9, one_way=True)
+@pytest.mark.in_turn(17, one_way=True)
 def test_dataframes_are_those_of_copies(lake: LakeSpark, bob: Twins) -> None:
     if lake.spark.connect_port:
         bob.all_same_frames(FRAMES)
@@ -251,7 +251,7 @@ STREAMS: dict[str, Callable[[Any, str], Any]] = {
 }
 
 
-@pytest.mark.in_turn(9, one_way=True)
+@pytest.mark.in_turn(17, one_way=True)
 def test_streams_are_guarded_as_the_table_is(lake: LakeSpark, bob: Twins) -> None:
     if not lake.spark.connect_port:
         return
@@ -366,7 +366,7 @@ PAST = (
 
 
 @pytest.mark.parametrize("text", PAST)
-@pytest.mark.in_turn(9, one_way=True)
+@pytest.mark.in_turn(17, one_way=True)
 def test_there_is_no_way_past_a_filter_or_mask(lake: LakeSpark, bob: Twins, text: str) -> None:
     message = bob.refusal(text.replace("{place}", str(lake.warehouse / "shop.db")))
     assert CANARY not in message
@@ -378,14 +378,14 @@ def test_there_is_no_way_past_a_filter_or_mask(lake: LakeSpark, bob: Twins, text
     assert message.startswith("[SLUICE_"), message
 
 
-@pytest.mark.in_turn(9, one_way=True)
+@pytest.mark.in_turn(17, one_way=True)
 def test_rows_that_are_not_seen_are_not_changed(lake: LakeSpark, bob: Twins) -> None:
     require_hidden_rows_stay(lake, bob, "delta")
     require_hidden_rows_are_not_written(lake, bob, "delta")
     require_files_without_hidden_rows(lake, bob)
 
 
-@pytest.mark.in_turn(9, one_way=True)
+@pytest.mark.in_turn(17, one_way=True)
 def test_history_is_for_whoever_may_see_all_of_a_table(bob: Twins) -> None:
     history = bob.ours.ask("DESCRIBE HISTORY shop.plain")
     assert [row[4] for row in history.rows] == ["UPDATE", "WRITE", "CREATE TABLE"]
@@ -424,7 +424,7 @@ CHANGING = frozenset({"INSERT", "UPDATE", "DELETE", "MERGE", "RESTORE"})
 """What such statements begin with that change the rows of `t`; each statement of Delta's takes seconds."""
 
 
-@pytest.mark.in_turn(9, one_way=True)
+@pytest.mark.in_turn(17, one_way=True)
 def test_who_may_do_all_does_what_a_direct_session_does(lake: LakeSpark, steward: Twins) -> None:
     for text in WRITES.strip().splitlines():
         if lake.minor < (4, 0) and "CLUSTER BY" in text:
@@ -519,7 +519,7 @@ FRAMES_PAST: dict[str, Callable[[Any, str], Any]] = {
 }
 
 
-@pytest.mark.in_turn(9, one_way=True)
+@pytest.mark.in_turn(17, one_way=True)
 def test_no_dataframe_is_a_way_past_either(lake: LakeSpark, bob: Twins) -> None:
     if not lake.spark.connect_port:
         return
@@ -658,7 +658,7 @@ def test_commands_read_no_column_that_was_renamed_outside(lake: LakeSpark, gatew
     require_commands_read_no_renamed_column(lake, gateway, "shop", MAPPED, CANARY)
 
 
-@pytest.mark.in_turn(9, one_way=True)
+@pytest.mark.in_turn(17, one_way=True)
 def test_a_session_that_outlives_its_gateway_has_no_settings_of_its_client(lake: LakeSpark) -> None:
     """Delta's extension sets some in each session: they are Spark's own, and filters stand under them."""
     if not lake.spark.connect_port:

@@ -20,7 +20,7 @@ from tests.e2e.lake.renames import (
 from tests.e2e.lake.worlds import LakeSpark, OpenLake, Twins, statements
 from tests.e2e.running import RunningGateway
 
-pytestmark = pytest.mark.in_turn(7, one_way=True)
+pytestmark = pytest.mark.in_turn(13, one_way=True)
 
 PACK = """
 service: spark
@@ -159,7 +159,7 @@ READS = (
 )
 
 
-@pytest.mark.in_turn(9, one_way=True)
+@pytest.mark.in_turn(17, one_way=True)
 def test_reads_are_those_of_copies(bob: Twins) -> None:
     bob.all_same(READS)
 
@@ -191,7 +191,7 @@ METADATA = (
 
 
 @pytest.mark.parametrize("part", METADATA)
-@pytest.mark.in_turn(9, one_way=True)
+@pytest.mark.in_turn(17, one_way=True)
 def test_metadata_of_a_table_with_obligations_is_refused(bob: Twins, part: str) -> None:
     assert "a row filter, column mask or hidden column of" in bob.refusal(
         f"SELECT * FROM ice.shop.customer.{part}"
@@ -238,7 +238,7 @@ PAST = (
 
 
 @pytest.mark.parametrize("text", PAST)
-@pytest.mark.in_turn(9, one_way=True)
+@pytest.mark.in_turn(17, one_way=True)
 def test_there_is_no_way_past_a_filter_or_mask(lake: LakeSpark, bob: Twins, text: str) -> None:
     message = bob.refusal(text)
     # Iceberg for Spark 3.5 reads CALL of its own procedures alone; Spark 3.5 has no CALL.
@@ -247,7 +247,7 @@ def test_there_is_no_way_past_a_filter_or_mask(lake: LakeSpark, bob: Twins, text
     assert CANARY not in message
 
 
-@pytest.mark.in_turn(7, one_way=True)
+@pytest.mark.in_turn(13, one_way=True)
 def test_metadata_columns_are_refused_in_our_words(bob: Twins) -> None:
     for column in ("_file", "_partition", "_row_id", "_deleted"):
         for name in (column, f"c.{column}"):
@@ -263,7 +263,7 @@ PRUNED = {
 """By partition, by what a file has bounds of, with what Iceberg is told to skip files by."""
 
 
-@pytest.mark.in_turn(9, one_way=True)
+@pytest.mark.in_turn(17, one_way=True)
 def test_partitions_and_bounds_are_used_under_masks_and_filters(
     lake: LakeSpark, gateway: RunningGateway, bob: Twins
 ) -> None:
@@ -336,7 +336,7 @@ FRAMES: dict[str, Callable[[Any, str], Any]] = {
 }
 
 
-@pytest.mark.in_turn(9, one_way=True)
+@pytest.mark.in_turn(17, one_way=True)
 def test_dataframes_are_those_of_copies(lake: LakeSpark, bob: Twins) -> None:
     if not lake.spark.connect_port:
         return
@@ -402,7 +402,7 @@ FRAMES_PAST: dict[str, Callable[[Any, str], Any]] = {
 }
 
 
-@pytest.mark.in_turn(9, one_way=True)
+@pytest.mark.in_turn(17, one_way=True)
 def test_no_dataframe_is_a_way_past_either(lake: LakeSpark, bob: Twins) -> None:
     from pyspark.errors import PySparkException
 
@@ -447,7 +447,7 @@ def _is(spark: Any, number: int, column: str = "id") -> Any:
     return functions.expr(f"{column} = {number}")
 
 
-@pytest.mark.in_turn(9, one_way=True)
+@pytest.mark.in_turn(17, one_way=True)
 def test_dataframes_are_written_as_a_direct_session_writes_them(lake: LakeSpark, steward: Twins) -> None:
     if not lake.spark.connect_port:
         return
@@ -471,7 +471,7 @@ STREAMS: dict[str, Callable[[Any, str], Any]] = {
 }
 
 
-@pytest.mark.in_turn(9, one_way=True)
+@pytest.mark.in_turn(17, one_way=True)
 def test_streams_are_guarded_as_the_table_is(lake: LakeSpark, bob: Twins) -> None:
     if not lake.spark.connect_port:
         return
@@ -507,7 +507,7 @@ WRITES = (
 )
 
 
-@pytest.mark.in_turn(9, one_way=True)
+@pytest.mark.in_turn(17, one_way=True)
 def test_who_may_do_all_does_what_a_direct_session_does(steward: Twins) -> None:
     for text in WRITES:
         assert not steward.same(text).error, text
@@ -799,7 +799,7 @@ def test_commands_read_no_column_that_was_renamed_outside(lake: LakeSpark, gatew
     require_commands_read_no_renamed_column(lake, gateway, "ice.shop", "USING iceberg", CANARY)
 
 
-@pytest.mark.in_turn(9, one_way=True)
+@pytest.mark.in_turn(17, one_way=True)
 def test_rows_that_are_not_seen_are_not_changed(lake: LakeSpark, bob: Twins) -> None:
     require_hidden_rows_stay(lake, bob, "iceberg", "ice.")
     require_hidden_rows_are_not_written(lake, bob, "iceberg", "ice.")

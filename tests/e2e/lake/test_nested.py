@@ -15,7 +15,7 @@ from tests.e2e import one_pack
 from tests.e2e.lake.worlds import LakeSpark, OpenLake, Twins
 from tests.e2e.running import RunningGateway
 
-pytestmark = pytest.mark.in_turn(7, one_way=True)
+pytestmark = pytest.mark.in_turn(13, one_way=True)
 
 PACK = """
 service: spark

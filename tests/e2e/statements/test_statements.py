@@ -41,6 +41,7 @@ def scripts_of_today() -> list[collection.Script]:
     return todays([*collection.of_our_own(), collection.of_the_grammar()], 20)
 
 
+@pytest.mark.in_turn(3)
 @pytest.mark.parametrize("endpoint", ENDPOINTS)
 def test_statements_are_answered_as_spark_answers_them(
     spark: Spark, stated: RunningGateway, endpoint: running.Endpoint
@@ -51,6 +52,7 @@ def test_statements_are_answered_as_spark_answers_them(
     assert [one.statement for one in outcomes if not one.same and one.statement not in allowed] == []
 
 
+@pytest.mark.in_turn(7, place=4)
 def test_who_has_masks_and_filters_is_refused_little_more(spark: Spark, stated: RunningGateway) -> None:
     allowed = {text for texts in (*KNOWN.values(), *OBLIGED.values()) for text in texts}
     outcomes = running.run(spark, stated, "thrift", scripts_of_today(), running.ANALYST)
@@ -59,6 +61,7 @@ def test_who_has_masks_and_filters_is_refused_little_more(spark: Spark, stated: 
     assert [statement for statement in refused if statement not in allowed] == []
 
 
+@pytest.mark.in_turn(7, place=1)
 def test_examples_of_functions_pass(spark: Spark, stated: RunningGateway) -> None:
     names = running.list_functions(spark)
     told = running.describe_functions(spark, todays(names, 40))
