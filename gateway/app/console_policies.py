@@ -259,7 +259,8 @@ class _Composition:
 
     async def _is_own(self, service: str) -> bool:
         """Whether a service's policies are kept in this database."""
-        found = self.current.services.get(service)
+        part = self._parts.rules.part(service)
+        found = part.services.get(service) if part is not None else None
         if self._admin is None or found is None:
             return False
         if not self._own.get(service):
