@@ -16,6 +16,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, 
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, fields
+from functools import partial
 from typing import Any, Protocol
 
 import orjson
@@ -299,7 +300,7 @@ class ConsoleSite:
     def _stream(self, stream: ConsoleStream) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
         async def handle(request: web.Request) -> web.StreamResponse:
             viewer, _ = await self._viewer(request, by_header=True)
-            with self._places.of(viewer.user):
+            with self._places.of(viewer.user, partial(_has_left, request)):
                 await self._use(viewer, stream, {})
                 response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
                 await response.prepare(request)
@@ -315,7 +316,7 @@ class ConsoleSite:
             if not viewer.may(download.who):
                 await self._use(viewer, download, {})
             asked = bind(download.parameters, _asked_by(request))
-            with self._places.of(viewer.user):
+            with self._places.of(viewer.user, partial(_has_left, request)):
                 await self._use(viewer, download, _plain(asked))
                 pieces = self._while_he_may(request, viewer, download.handle(viewer, asked))
                 try:
@@ -415,6 +416,10 @@ async def _send_pieces(
             _log.exception("console_download_broke_off")
         if request.transport is not None:
             request.transport.abort()
+
+
+def _has_left(request: web.Request) -> bool:
+    return request.transport is None or request.transport.is_closing()
 
 
 async def _write(response: web.StreamResponse, piece: bytes) -> None:
