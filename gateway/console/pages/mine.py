@@ -263,8 +263,9 @@ def write_resources(resources: ResourceSet) -> str:
 
 
 def _some_of(values: Sequence[str]) -> str:
-    more = len(values) - MAX_VALUES
-    return " or ".join(values[:MAX_VALUES]) + (f" or one of {more} more" if more > 0 else "")
+    if len(values) > MAX_VALUES:
+        return f"{values[0]} or one of {len(values) - 1} others"
+    return " or ".join(values)
 
 
 def _end_of(policy: Policy) -> str:

@@ -287,7 +287,7 @@ class PolicyPages:
                 within = [keys[max(0, place) :] for keys, place in zip(within, places, strict=True)]
             others = asked.who and not sight.is_own(asked.who, asked.name)
             # Whom else a policy names is told nobody who sees a part of it.
-            may_see = sight.sees_whole if others else sight.may_see  # RULE (console-who-oracle)
+            may_see = sight.sees_whole if others else sight.may_list  # RULE (console-who-oracle)
             page = directory.find_page(
                 _criteria(asked),
                 after=after,
