@@ -18,7 +18,7 @@ from gateway.app.console_tools import ConsoleTools, find_person
 from gateway.app.gateway_parts import GatewayParts
 from gateway.app.lineage_admin import sight
 from gateway.app.propagation_rules import propagation_rules
-from gateway.app.ranger_admin import make_store, rights_of
+from gateway.app.ranger_admin import rights_of
 from gateway.console.pages import lineage, record, requests
 from gateway.console.routes import ConsolePart, Viewer
 from gateway.database.migrate import LazyPool
@@ -42,7 +42,7 @@ _GUIDS: WeakKeyDictionary[PolicySet, frozenset[tuple[str, str]]] = WeakKeyDictio
 def list_parts(parts: GatewayParts, tools: ConsoleTools) -> list[ConsolePart]:
     """Return the pages with what they need."""
     catalogs = list_catalogs(parts)
-    store = _make_store(parts)
+    store = tools.admin.store if tools.admin is not None else None
     made = AccessRequests(
         tools.pool.acquire,
         store=store,
@@ -128,14 +128,6 @@ async def list_alarms(pool: LazyPool) -> list[str]:
         f" until {row['expires']:%Y-%m-%d %H:%M} UTC, confirmed by {row['decided_by']} (request {row['id']})"
         for row in rows
     ]
-
-
-def _make_store(parts: GatewayParts) -> Store | None:
-    if parts.settings.listeners.admin.ranger is None:
-        return None
-    store = make_store(parts.settings.policies, parts.dsn)
-    parts.stack.push_async_callback(store.close)
-    return store
 
 
 def _rights(parts: GatewayParts) -> AdminRights:

@@ -11,7 +11,6 @@ import contextlib
 import hashlib
 import re
 import time
-from collections import OrderedDict
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
@@ -63,6 +62,7 @@ from gateway.console.routes import (
     check_parts,
 )
 from gateway.errors import Faults
+from gateway.model.bounded import BoundedDict
 from gateway.model.principal import Principal
 
 _log = structlog.get_logger(__name__)
@@ -154,7 +154,7 @@ class ConsoleSite:
         self._rate = RateLimit(PER_S, BURST, clock=clock)
         self._turns = Turns(AT_ONCE, AT_ONCE_OF_ONE)
         self._places = Places(STREAMS, STREAMS_OF_ONE)
-        self._recorded: OrderedDict[tuple[str, str], float] = OrderedDict()
+        self._recorded: BoundedDict[tuple[str, str], float] = BoundedDict(MAX_REMEMBERED)
 
     # -- the two applications ------------------------------------------------------------------------------
 
@@ -253,9 +253,6 @@ class ConsoleSite:
         await self._record(viewer, used, asked, allowed=True)  # RULE (console-recorded)
         if used.recorded is Recorded.ONCE:
             self._recorded[key] = self._clock()
-            self._recorded.move_to_end(key)
-            while len(self._recorded) > MAX_REMEMBERED:
-                self._recorded.popitem(last=False)
 
     @asynccontextmanager
     async def _record_refusal(self, viewer: Viewer, used: Recordable, asked: Any) -> AsyncIterator[None]:

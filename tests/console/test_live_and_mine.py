@@ -14,7 +14,7 @@ import pytest
 
 from gateway.admin.requests import NotFound
 from gateway.console.pages import mine as mine_page
-from gateway.console.pages.events import build_event_part
+from gateway.console.pages.events import EventPages, build_event_part
 from gateway.console.pages.live import (
     CancelParameters,
     EndParameters,
@@ -212,7 +212,8 @@ async def test_a_page_that_is_loaded_again_and_again_has_its_events(gateways: Ga
 
 
 async def test_the_page_has_buttons_for_administrators_alone(gateways: Gateways) -> None:
-    console = FakeConsole([build_live_part(gateways.live()), build_event_part(MagicMock())])
+    events = build_event_part(EventPages(*[MagicMock()] * 3))
+    console = FakeConsole([build_live_part(gateways.live()), events])
     async with serving(console) as nobody:
         ben, ann = [await as_user(console, nobody, name) for name in ("ben", "ann")]
         assert "/console/live/end" not in (await ben.ask("GET", "/console/live"))[1]

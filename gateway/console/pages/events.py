@@ -17,9 +17,7 @@ from gateway.console.routes import (
     ConsolePage,
     ConsolePart,
     ConsoleRoute,
-    Recorded,
     Viewer,
-    Who,
     parameter,
 )
 from gateway.console.texts import ShownTexts
@@ -401,30 +399,20 @@ def _setting(found: Any) -> str:
 
 def build_event_part(service: EventPages) -> ConsolePart:
     """Return the routes and pages."""
-    shown = ConsoleRoute(
+    shown = ConsoleRoute.reading(
+        "/events/{event}",
+        service.show,
+        "One event of the record, by its id: what was decided, by what, and what came of it.",
         name="show_event",
-        method="GET",
-        path="/events/{event}",
-        about="One event of the record, by its id: what was decided, by what, and what came of it.",
-        parameters=EventParameters,
-        result=ShownEvent,
-        who=Who.LOGGED_IN,
         own="Whoever is no auditor gets his own events alone, without policies, and what he sent himself.",
-        handle=service.show,
-        recorded=Recorded.EACH,
         examples={"event": "01920000-0000-7000-8000-000000000000"},
     )
-    search = ConsoleRoute(
+    search = ConsoleRoute.reading(
+        "/events",
+        service.search,
+        "Finds an event by its id; lists the statements of one's own that were refused.",
         name="find_event",
-        method="GET",
-        path="/events",
-        about="Finds an event by its id; lists the statements of one's own that were refused.",
-        parameters=EventSearch,
-        result=FoundEvent,
-        who=Who.LOGGED_IN,
         own="As `show_event`; the list has statements of the viewer alone.",
-        handle=service.search,
-        recorded=Recorded.EACH,
     )
     return ConsolePart(
         routes=(shown, search),

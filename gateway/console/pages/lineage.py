@@ -20,9 +20,7 @@ from gateway.console.routes import (
     ConsolePart,
     ConsoleRoute,
     PagedParameters,
-    Recorded,
     Viewer,
-    Who,
     decode_cursor,
     encode_cursor,
     parameter,
@@ -488,54 +486,37 @@ def _laundered(report: LaunderingReport) -> Laundered:
 
 def part(service: LineagePages) -> ConsolePart:
     """Return the routes and the pages."""
-    everybody: dict[str, Any] = {
-        "who": Who.LOGGED_IN,
-        "own": OWN,
-        "recorded": Recorded.NEVER,
-        "unrecorded_because": NOT_RECORDED,
-    }
-    shown = ConsoleRoute(
+    shown = ConsoleRoute.reading(
+        "/lineage",
+        service.show,
+        "Show a column with what feeds it and what it feeds, one level each way, and of those opened "
+        "likewise.",
         name="show_lineage",
-        method="GET",
-        path="/lineage",
-        about="Show a column with what feeds it and what it feeds, one level each way, and of those that are "
-        "opened likewise.",
-        parameters=AskedLineage,
-        result=LineageView,
-        handle=service.show,
-        **everybody,
+        own=OWN,
+        unrecorded_because=NOT_RECORDED,
     )
-    impact = ConsoleRoute(
+    impact = ConsoleRoute.reading(
+        "/lineage/impact",
+        service.report_impact,
+        "List what dropping or tagging a column would reach.",
         name="show_impact",
-        method="GET",
-        path="/lineage/impact",
-        about="List what dropping or tagging a column would reach.",
-        parameters=AskedImpact,
-        result=Impact,
-        handle=service.report_impact,
+        own=OWN,
+        unrecorded_because=NOT_RECORDED,
         examples={"column": "hr.employee.salary"},
-        **everybody,
     )
-    columns = ConsoleRoute(
+    columns = ConsoleRoute.reading(
+        "/lineage/columns",
+        service.list_columns,
+        "Search columns of the graph by a part of their names.",
         name="find_columns",
-        method="GET",
-        path="/lineage/columns",
-        about="Search columns of the graph by a part of their names.",
-        parameters=AskedColumns,
-        result=ColumnList,
-        handle=service.list_columns,
-        **everybody,
+        own=OWN,
+        unrecorded_because=NOT_RECORDED,
     )
-    laundering = ConsoleRoute(
+    laundering = ConsoleRoute.reading(
+        "/lineage/laundering",
+        service.report_laundering,
+        "List copies of protected columns that somebody may read who may not read the columns.",
         name="show_laundering",
-        method="GET",
-        path="/lineage/laundering",
-        about="List copies of protected columns that somebody may read who may not read the columns.",
-        parameters=AskedLaundering,
-        result=Laundered,
-        who=Who.AUDITOR,
-        handle=service.report_laundering,
-        recorded=Recorded.EACH,
     )
     return ConsolePart(
         routes=(columns, shown, impact, laundering),

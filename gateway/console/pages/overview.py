@@ -17,7 +17,6 @@ from gateway.console.routes import (
     NoParameters,
     Recorded,
     Viewer,
-    Who,
 )
 from gateway.errors import BackendUnavailable, LedgerUnavailable
 
@@ -285,15 +284,11 @@ def _age(seconds: float) -> str:
 
 def build_overview_part(service: OverviewPage) -> ConsolePart:
     """Return the route and its page."""
-    route = ConsoleRoute(
+    route = ConsoleRoute.reading(
+        "/overview",
+        service.show,
+        "How gateways, parsers, Sparks, PostgreSQL and policies are doing.",
         name="show_overview",
-        method="GET",
-        path="/overview",
-        about="How gateways, parsers, Sparks, PostgreSQL and policies are doing.",
-        parameters=NoParameters,
-        result=Overview,
-        who=Who.AUDITOR,
-        handle=service.show,
         recorded=Recorded.ONCE,
     )
     page = ConsolePage(

@@ -35,7 +35,6 @@ from gateway.console.routes import (
     ConsolePart,
     ConsoleRoute,
     NotAllowed,
-    Recorded,
     Viewer,
     Who,
     decode_cursor,
@@ -214,17 +213,12 @@ def _cursor(mark: RecordMark) -> str:
 
 def part(service: RecordPages) -> ConsolePart:
     """Return the routes and the page."""
-    listing = ConsoleRoute(
+    listing = ConsoleRoute.reading(
+        "/record",
+        service.search,
+        "Search the audit record, newest first.",
         name="list_record",
-        method="GET",
-        path="/record",
-        about="Search the audit record, newest first.",
-        parameters=RecordSearch,
-        result=RecordList,
-        who=Who.LOGGED_IN,
         own=OWN,
-        handle=service.search,
-        recorded=Recorded.EACH,
     )
     return ConsolePart(
         routes=(listing,),
