@@ -126,7 +126,7 @@ class ConsoleRoute:
     """A value of each parameter that has to be given, for tests and readers of the API's document."""
 
     @classmethod
-    def reading(
+    def get(
         cls,
         path: str,
         handle: Callable[[Viewer, Any], Awaitable[Any]],
@@ -145,7 +145,7 @@ class ConsoleRoute:
         return cls._of("GET", path, handle, about, who, more)
 
     @classmethod
-    def changing(
+    def post(
         cls,
         path: str,
         handle: Callable[[Viewer, Any], Awaitable[Any]],

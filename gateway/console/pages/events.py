@@ -205,8 +205,8 @@ class EventPages:
         end_body: Mapping[str, Any] = end.body if end is not None else {}
         is_cut = not viewer.is_auditor
         whole = self._texts.are_whole(viewer, event.user)
-        text, sent, forwarded = await self._shown_texts(viewer, event, is_cut=is_cut)
-        decisions = [_decision(one) for one in _listed(body, "decisions")]
+        text, sent, forwarded = await self._show_texts(viewer, event, is_cut=is_cut)
+        decisions = [_decision(one) for one in _list_of(body, "decisions")]
         denied = [one for one in decisions if not one.allowed and not one.about]
         refused = body.get("verdict") == "refused"
         return ShownEvent(
@@ -246,12 +246,12 @@ class EventPages:
             return message
         return self._texts.show_message(viewer, message, owner=event.user)
 
-    async def _shown_texts(
+    async def _show_texts(
         self, viewer: Viewer, event: AuditEvent, *, is_cut: bool
     ) -> tuple[str, Pieces, Pieces]:
         body = event.body
         kind: Any = "plan" if "plan" in body else "sql"
-        texts = tuple(str(one) for one in _listed(body, "texts"))
+        texts = tuple(str(one) for one in _list_of(body, "texts"))
         text = await self._texts.show(
             viewer, _text(body, "reqData"), owner=event.user, kind=kind, texts=texts
         )
@@ -276,15 +276,15 @@ def _whole(body: Mapping[str, Any], name: str) -> int | None:
     return found if isinstance(found, int) else None
 
 
-def _listed(body: Mapping[str, Any], name: str) -> list[Any]:
+def _list_of(body: Mapping[str, Any], name: str) -> list[Any]:
     found = body.get(name)
     return found if isinstance(found, list) else []
 
 
 def _who(body: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
     """Return groups, roles and attributes as they were then."""
-    found = {name: tuple(str(one) for one in _listed(body, name)) for name in ("groups", "roles")}
-    pairs = [one for one in _listed(body, "attributes") if isinstance(one, list) and len(one) == 2]
+    found = {name: tuple(str(one) for one in _list_of(body, name)) for name in ("groups", "roles")}
+    pairs = [one for one in _list_of(body, "attributes") if isinstance(one, list) and len(one) == 2]
     return found | {"attributes": tuple(f"{name} = {value}" for name, value in pairs)}
 
 
@@ -295,7 +295,7 @@ def _decision(found: Mapping[str, Any]) -> ShownDecision:
         kind=kind,
         action=_text(found, "action"),
         allowed=found.get("result") == 1,
-        columns=tuple(str(one) for one in _listed(found, "columns")),
+        columns=tuple(str(one) for one in _list_of(found, "columns")),
         policy=found.get("policy", -1),
         policy_name=_text(found, "policy_name"),
         policy_version=found.get("policy_version") or 0,
@@ -332,9 +332,9 @@ def _obligations(body: Mapping[str, Any], *, is_cut: bool) -> tuple[ShownObligat
             policy_version=0 if is_cut else one.get("policy_version") or 0,
             definer=_text(scan, "definer"),
         )
-        for scan in _listed(body, "scans")
+        for scan in _list_of(body, "scans")
         if not (is_cut and scan.get("definer"))
-        for one in _listed(scan, "obligations")
+        for one in _list_of(scan, "obligations")
     )
 
 
@@ -346,7 +346,7 @@ def _scans(body: Mapping[str, Any]) -> tuple[ShownScan, ...]:
             columns=tuple(map(str, one["columns"])) if isinstance(one.get("columns"), list) else None,
             definer=_text(one, "definer"),
         )
-        for one in _listed(body, "scans")
+        for one in _list_of(body, "scans")
     )
 
 
@@ -367,7 +367,7 @@ def _timings(body: Mapping[str, Any], end: Mapping[str, Any]) -> tuple[ShownTimi
 def _facts(event: AuditEvent, others: Sequence[AuditEvent], *, is_cut: bool) -> dict[str, str]:
     """Return what else the record has that fits into a line."""
     body = event.body
-    names = [str(one) for one in _listed(body, "namespace")]
+    names = [str(one) for one in _list_of(body, "namespace")]
     found = {
         "Action": _text(body, "action"),
         "Kind of statement": _text(body, "plan_class"),
@@ -386,8 +386,8 @@ def _facts(event: AuditEvent, others: Sequence[AuditEvent], *, is_cut: bool) -> 
             "Versions": _text(body, "snapshot"),
             "Gateway": event.gateway,
             "Spark": _text(body, "backend"),
-            "Settings": ", ".join(_setting(one) for one in _listed(body, "settings")),
-            "User's code": ", ".join(map(str, _listed(body, "user_code"))),
+            "Settings": ", ".join(_setting(one) for one in _list_of(body, "settings")),
+            "User's code": ", ".join(map(str, _list_of(body, "user_code"))),
             "Also recorded": ", ".join(sorted({one.kind for one in others})),
         }
     return {name: value for name, value in found.items() if value}
@@ -399,7 +399,7 @@ def _setting(found: Any) -> str:
 
 def build_event_part(service: EventPages) -> ConsolePart:
     """Return the routes and pages."""
-    shown = ConsoleRoute.reading(
+    shown = ConsoleRoute.get(
         "/events/{event}",
         service.show,
         "One event of the record, by its id: what was decided, by what, and what came of it.",
@@ -407,7 +407,7 @@ def build_event_part(service: EventPages) -> ConsolePart:
         own="Whoever is no auditor gets his own events alone, without policies, and what he sent himself.",
         examples={"event": "01920000-0000-7000-8000-000000000000"},
     )
-    search = ConsoleRoute.reading(
+    search = ConsoleRoute.get(
         "/events",
         service.search,
         "Finds an event by its id; lists the statements of one's own that were refused.",

@@ -167,7 +167,7 @@ def part(pages: InventoryPages) -> ConsolePart:
         ("/job-runs", pages.list_job_runs, "Jobs", " that ran on Spark, the newest first"),
     )
     routes = [
-        ConsoleRoute.reading(
+        ConsoleRoute.get(
             path,
             handle,
             f"{title}{which}.",

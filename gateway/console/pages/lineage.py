@@ -285,7 +285,7 @@ class LineagePages:
             found = await load_neighbourhood(connection, start[0], opened, _knows(sight))
             edges = await self._filter(viewer, sight, found.edges)
         drawing = await draw(found)
-        shown = [_shown(one, found) for one in drawing.columns]
+        shown = [_show(one, found) for one in drawing.columns]
         return replace(
             _empty_view(str(found.start), ()),
             columns=tuple(shown),
@@ -356,7 +356,7 @@ class LineagePages:
                 if self._report is None or self._made_s < wanted_s:
                     async with self._connect() as connection:
                         report = await self._make_report(connection)
-                    self._made_s, self._report = time.monotonic(), _laundered(report)
+                    self._made_s, self._report = time.monotonic(), _show_copy(report)
         return self._report or Laundered(made_at=None, items=(), columns=0, people=0, cut_off=())
 
     def _sight_of(self, connection: Any, viewer: Viewer) -> SeesLineage | None:
@@ -408,7 +408,7 @@ def _empty_view(start: str, choices: tuple[str, ...]) -> LineageView:
     )
 
 
-def _shown(drawn: DrawnColumn, found: Neighbourhood) -> ShownColumn:
+def _show(drawn: DrawnColumn, found: Neighbourhood) -> ShownColumn:
     column = drawn.column
 
     def side(direction: Direction) -> ShownSide:
@@ -457,7 +457,7 @@ def _edge(edge: Edge) -> ShownEdge:
     )
 
 
-def _laundered(report: LaunderingReport) -> Laundered:
+def _show_copy(report: LaunderingReport) -> Laundered:
     return Laundered(
         made_at=datetime.now(UTC),
         items=tuple(
@@ -486,7 +486,7 @@ def _laundered(report: LaunderingReport) -> Laundered:
 
 def part(service: LineagePages) -> ConsolePart:
     """Return the routes and the pages."""
-    shown = ConsoleRoute.reading(
+    shown = ConsoleRoute.get(
         "/lineage",
         service.show,
         "Show a column with what feeds it and what it feeds, one level each way, and of those opened "
@@ -495,7 +495,7 @@ def part(service: LineagePages) -> ConsolePart:
         own=OWN,
         unrecorded_because=NOT_RECORDED,
     )
-    impact = ConsoleRoute.reading(
+    impact = ConsoleRoute.get(
         "/lineage/impact",
         service.report_impact,
         "List what dropping or tagging a column would reach.",
@@ -504,7 +504,7 @@ def part(service: LineagePages) -> ConsolePart:
         unrecorded_because=NOT_RECORDED,
         examples={"column": "hr.employee.salary"},
     )
-    columns = ConsoleRoute.reading(
+    columns = ConsoleRoute.get(
         "/lineage/columns",
         service.list_columns,
         "Search columns of the graph by a part of their names.",
@@ -512,7 +512,7 @@ def part(service: LineagePages) -> ConsolePart:
         own=OWN,
         unrecorded_because=NOT_RECORDED,
     )
-    laundering = ConsoleRoute.reading(
+    laundering = ConsoleRoute.get(
         "/lineage/laundering",
         service.report_laundering,
         "List copies of protected columns that somebody may read who may not read the columns.",

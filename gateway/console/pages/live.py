@@ -254,21 +254,21 @@ def _count(sessions: Sequence[_Json], statements: Sequence[_Json]) -> tuple[Live
 
 def build_live_part(service: LivePages) -> ConsolePart:
     """Return the routes, the page and its forms."""
-    shown = ConsoleRoute.reading(
+    shown = ConsoleRoute.get(
         "/live",
         service.show,
         "Open sessions, and statements that wait or run, of every gateway.",
         name="show_live",
         recorded=Recorded.ONCE,
     )
-    cancel = ConsoleRoute.changing(
+    cancel = ConsoleRoute.post(
         "/live/statements/{statement}/cancel",
         service.cancel,
         "Has a statement stopped, in whichever gateway it is.",
         name="cancel_statement",
         examples={"statement": "01920000-0000-7000-8000-000000000000"},
     )
-    end = ConsoleRoute.changing(
+    end = ConsoleRoute.post(
         "/live/sessions/{session}/end",
         service.end,
         "Ends a session, with what runs in it.",

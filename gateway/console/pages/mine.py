@@ -324,7 +324,7 @@ def explain_connecting(at: Endpoints, user: str) -> Iterable[HowTo]:
 
 def build_mine_part(service: MinePage) -> ConsolePart:
     """Return the routes, the page and its forms."""
-    shown = ConsoleRoute.reading(
+    shown = ConsoleRoute.get(
         "/mine",
         service.show,
         "What policies grant the viewer, his sessions, tokens and statements, and how to connect.",
@@ -332,7 +332,7 @@ def build_mine_part(service: MinePage) -> ConsolePart:
         own="Everything is asked for by the viewer's own name.",
         recorded=Recorded.ONCE,
     )
-    end = ConsoleRoute.changing(
+    end = ConsoleRoute.post(
         "/mine/sessions/{session}/end",
         service.end_session,
         "Ends one of the viewer's own sessions.",
@@ -340,7 +340,7 @@ def build_mine_part(service: MinePage) -> ConsolePart:
         own="A session is found by the viewer's name and its id together.",
         examples={"session": "01920000-0000-7000-8000-000000000000"},
     )
-    cancel = ConsoleRoute.changing(
+    cancel = ConsoleRoute.post(
         "/mine/statements/{statement}/cancel",
         service.cancel,
         "Cancels one of the viewer's own statements.",
@@ -348,7 +348,7 @@ def build_mine_part(service: MinePage) -> ConsolePart:
         own="The statement must be among the viewer's own that run.",
         examples={"statement": "01920000-0000-7000-8000-000000000000"},
     )
-    logins = ConsoleRoute.changing(
+    logins = ConsoleRoute.post(
         "/mine/logins/end",
         service.end_logins,
         "Logs the viewer out of the console everywhere.",

@@ -284,7 +284,7 @@ def _age(seconds: float) -> str:
 
 def build_overview_part(service: OverviewPage) -> ConsolePart:
     """Return the route and its page."""
-    route = ConsoleRoute.reading(
+    route = ConsoleRoute.get(
         "/overview",
         service.show,
         "How gateways, parsers, Sparks, PostgreSQL and policies are doing.",

@@ -501,21 +501,21 @@ def _resource_at(path: TreePath) -> Resource:
 
 def part(pages: PolicyPages) -> ConsolePart:
     """Return the routes and pages of it."""
-    listed = ConsoleRoute.reading(
+    listed = ConsoleRoute.get(
         "/policies",
         pages.list_policies,
         "Policies by resource, user, group, role, tag and zone, a page at a time.",
         own=_OWN,
         unrecorded_because=_NOT_OF_RECORD,
     )
-    tree = ConsoleRoute.reading(
+    tree = ConsoleRoute.get(
         "/policy-tree",
         pages.list_tree,
         "The resources that policies name, right below one place of their tree.",
         name="list_policy_tree",
         unrecorded_because=_NOT_OF_RECORD,
     )
-    shown = ConsoleRoute.reading(
+    shown = ConsoleRoute.get(
         "/policy",
         pages.show_policy,
         "One policy with its source, cases, history and last use.",
@@ -523,7 +523,7 @@ def part(pages: PolicyPages) -> ConsolePart:
         unrecorded_because=_NOT_OF_RECORD,
         examples={"service": "spark", "name": "nothing"},
     )
-    matrix = ConsoleRoute.reading(
+    matrix = ConsoleRoute.get(
         "/policy-matrix",
         pages.show_matrix,
         "Who may do what with the resources right below one place, by the engine's decisions.",

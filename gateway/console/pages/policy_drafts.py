@@ -390,54 +390,54 @@ def _patch(before: str, draft: PolicyDraft) -> str:
 
 def part(pages: DraftPages) -> ConsolePart:
     """Return the routes, pages and forms of it."""
-    listed = ConsoleRoute.reading(
+    listed = ConsoleRoute.get(
         "/policy-drafts",
         pages.list_drafts,
         "Drafts of packs and policies.",
         own=_OWN,
         unrecorded_because="It shows drafts, and nothing of the record.",
     )
-    checked = ConsoleRoute.reading(
+    checked = ConsoleRoute.get(
         "/policy-drafts/{draft}",
         pages.check_draft,
         "A draft with its faults, its cases, what it would change, and its impact on the record.",
         own=f"{_OWN} The record is for auditors.",
         examples={"draft": "1"},
     )
-    saved = ConsoleRoute.changing(
+    saved = ConsoleRoute.post(
         "/policy-drafts",
         pages.save_draft,
         "Keep a draft; nothing of it is in force.",
         own="A draft of what one may write, and changes of one's own drafts alone.",
         examples={"kind": "pack", "target": "none.yaml", "title": "none", "text": "{}"},
     )
-    deleted = ConsoleRoute.changing(
+    deleted = ConsoleRoute.post(
         "/policy-drafts/{draft}/delete",
         pages.delete_draft,
         "Throw a draft away.",
         own="One's own drafts alone.",
         examples={"draft": "1"},
     )
-    applied = ConsoleRoute.changing(
+    applied = ConsoleRoute.post(
         "/policy-drafts/{draft}/apply",
         pages.apply_draft,
         "Put a draft of a policy in force, by the rights that the Ranger-compatible API has.",
         own="One's own drafts, of policies that one may change through the Ranger-compatible API.",
         examples={"draft": "1"},
     )
-    versions = ConsoleRoute.reading(
+    versions = ConsoleRoute.get(
         "/policy-versions",
         pages.list_versions,
         "When packs and policies changed, the newest first.",
         unrecorded_because="It shows changes of policies, and nothing of the record.",
     )
-    compared = ConsoleRoute.reading(
+    compared = ConsoleRoute.get(
         "/policy-comparison",
         pages.compare_versions,
         "Which policies and which answers differ between two times.",
         unrecorded_because="It shows policies, and nothing of the record.",
     )
-    sources = ConsoleRoute.reading(
+    sources = ConsoleRoute.get(
         "/policy-sources",
         pages.list_sources,
         "Where policies come from, what is wrong there, and where they are changed.",

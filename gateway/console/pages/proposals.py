@@ -316,41 +316,41 @@ def _json(value: object) -> str:
 def part(pages: ProposalPages) -> ConsolePart:
     """Return the routes, pages and forms of it."""
 
-    listed = ConsoleRoute.reading(
+    listed = ConsoleRoute.get(
         "/tag-proposals",
         pages.list_proposals,
         "Tags that columns would get from what flows into them.",
     )
-    shown = ConsoleRoute.reading(
+    shown = ConsoleRoute.get(
         "/tag-proposals/{proposal}",
         pages.show_proposal,
         "One proposal of a tag with its origins, step by step, and what was decided.",
         examples={"proposal": "1"},
     )
-    decided = ConsoleRoute.changing(
+    decided = ConsoleRoute.post(
         "/tag-proposals",
         pages.decide_proposals,
         "Accept or reject proposals of tags, all or none.",
         examples={"proposals": "1", "decision": "accept"},
     )
-    recommended = ConsoleRoute.reading(
+    recommended = ConsoleRoute.get(
         "/recommendations",
         pages.list_recommendations,
         "Changes of packs that the use of policies speaks for.",
     )
-    recommendation = ConsoleRoute.reading(
+    recommendation = ConsoleRoute.get(
         "/recommendations/{recommendation}",
         pages.show_recommendation,
         "One recommendation with its evidence and the difference it makes to a pack.",
         examples={"recommendation": "1"},
     )
-    applied = ConsoleRoute.changing(
+    applied = ConsoleRoute.post(
         "/recommendations/{recommendation}/apply",
         pages.apply_recommendation,
         "Write a recommendation to its pack, where this gateway may write that.",
         examples={"recommendation": "1"},
     )
-    rejected = ConsoleRoute.changing(
+    rejected = ConsoleRoute.post(
         "/recommendations/{recommendation}/reject",
         pages.reject_recommendation,
         "Reject a recommendation; it comes again only when it is another.",

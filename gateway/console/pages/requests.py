@@ -225,9 +225,9 @@ class RequestPages:
             loud = await self._requests.list_granted(kind=RequestKind.BREAK_GLASS, before=NEWEST, limit=20)
             purposes = await self._requests.list_purposes()
         return RequestList(
-            items=tuple(map(self._shown, found[:limit])),
+            items=tuple(map(self._describe, found[:limit])),
             next=encode_cursor(more or found[limit - 1].id) if more or len(found) > limit else "",
-            break_glass=tuple(map(self._shown, loud)),
+            break_glass=tuple(map(self._describe, loud)),
             purposes=tuple(Purpose(name=name, grants=grants) for name, grants in purposes),
         )
 
@@ -238,7 +238,7 @@ class RequestPages:
         own = viewer.user == found.asker
         place = self._requests.place_of(found.asked.catalog)
         return RequestView(
-            request=self._shown(found),
+            request=self._describe(found),
             history=tuple(
                 ShownStep(time=one.time, who=one.who, step=one.step, reason=one.reason) for one in history
             ),
@@ -299,7 +299,7 @@ class RequestPages:
     async def _step(self, work: Awaitable[StoredRequest]) -> ShownRequest:
         """Take a step. Raises NotAllowed, ConsoleConflict or Faults for what cannot be."""
         try:
-            return self._shown(await work)
+            return self._describe(await work)
         except NotForYou as error:
             raise NotAllowed(str(error)) from None
         except NotGrantable as error:
@@ -318,7 +318,7 @@ class RequestPages:
             raise Faults([f"`{name[:200]}` is no name of a table, such as `hr.employee`"])
         return parts[0], ".".join(parts[1:-1]), parts[-1]
 
-    def _shown(self, found: StoredRequest) -> ShownRequest:
+    def _describe(self, found: StoredRequest) -> ShownRequest:
         lapsed = found.expired and found.state in ("open", "granted")
         return ShownRequest(
             id=found.id,
@@ -352,7 +352,7 @@ def _split_list(values: Sequence[str]) -> tuple[str, ...]:
 def part(service: RequestPages) -> ConsolePart:
     """Return the routes, pages and forms."""
 
-    listing = ConsoleRoute.reading(
+    listing = ConsoleRoute.get(
         "/requests",
         service.list,
         "List requests for access.",
@@ -360,7 +360,7 @@ def part(service: RequestPages) -> ConsolePart:
         own=OWN,
         unrecorded_because=NOT_RECORDED,
     )
-    form = ConsoleRoute.reading(
+    form = ConsoleRoute.get(
         "/requests/new",
         service.prepare,
         "Return what a form for a request is filled in with.",
@@ -368,7 +368,7 @@ def part(service: RequestPages) -> ConsolePart:
         own=OWN,
         unrecorded_because=NOT_RECORDED,
     )
-    one = ConsoleRoute.reading(
+    one = ConsoleRoute.get(
         "/requests/{request}",
         service.show,
         "Show a request with its history.",
@@ -378,11 +378,11 @@ def part(service: RequestPages) -> ConsolePart:
         examples={"request": "1"},
     )
     asked = {"table": "hr.employee", "until": "2030-01-01T00:00:00Z", "reason": "for the yearly report"}
-    ask = ConsoleRoute.changing(
+    ask = ConsoleRoute.post(
         "/requests", service.ask, "Ask for access to a table.", name="ask_access", own=OWN, examples=asked
     )
     steps = [
-        ConsoleRoute.changing(
+        ConsoleRoute.post(
             f"/requests/{{request}}/{last}",
             handle,
             about,

@@ -211,7 +211,7 @@ class TableAccessPages:
             changes = compare_reports(report_table(current, principal, resource, table.columns, base), report)
             changes = changes if asked.draft else tuple(_turn(one) for one in changes)
         text = f"SELECT * FROM {quote_parts(name.parts)}"
-        select = await self._judged(viewer, shown, principal, text, context)
+        select = await self._judge_select(viewer, shown, principal, text, context)
         explained: tuple[SpeakingPolicy, ...] = ()
         if asked.column:
             explained = explain_column(shown, principal, resource.child("column", asked.column), context)
@@ -254,7 +254,7 @@ class TableAccessPages:
         )
         return engine_for(self._policies.current).decide(request).allowed
 
-    async def _judged(
+    async def _judge_select(
         self, viewer: Viewer, policies: PolicySet, principal: Principal, text: str, context: AccessContext
     ) -> JudgedSelect | None:
         try:
@@ -337,7 +337,7 @@ def _turn(change: ReportChange) -> ReportChange:
 
 def part(pages: TableAccessPages) -> ConsolePart:
     """Return the routes, pages and forms of it."""
-    seen = ConsoleRoute.reading(
+    seen = ConsoleRoute.get(
         "/table-access",
         pages.see_table,
         "What somebody sees of a table: columns, masks, rows, and the policies behind them.",
@@ -345,14 +345,14 @@ def part(pages: TableAccessPages) -> ConsolePart:
         "one's own is cut to what one may know.",
         unrecorded_because="It shows what policies say, and nothing of the record.",
     )
-    sample = ConsoleRoute.changing(
+    sample = ConsoleRoute.post(
         "/table-samples",
         pages.sample_table,
         "Run a SELECT of a few rows as somebody, governed and recorded with both names.",
         own="As oneself, or as whom `logins.impersonation` lets the viewer act.",
         examples={"table": "nowhere.nothing"},
     )
-    shown = ConsoleRoute.reading(
+    shown = ConsoleRoute.get(
         "/table-samples/{sample}",
         pages.show_sample,
         "The rows of a sample that was taken a moment ago.",
