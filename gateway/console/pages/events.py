@@ -21,12 +21,14 @@ from gateway.console.routes import (
     parameter,
 )
 from gateway.console.texts import ShownTexts
+from gateway.lineage.graph import Edge, see_all_columns, statement
 from gateway.model.audit import AuditEvent
 
 FindEvent = Callable[[Any, uuid.UUID], Awaitable[tuple[Found | None, list[AuditEvent]]]]
 """A connection and an id → the event, and what else there is of its statement."""
 MAX_REFUSALS = 20
 MAX_DECISIONS = 2_000
+MAX_FLOWS = 100
 _REFUSALS = """
 SELECT event_id, time, code, statement FROM sluice.audit_event
 WHERE user_name = $1 AND time > now() - interval '30 days' AND kind = 'decided' AND verdict = 'refused'
@@ -89,6 +91,16 @@ class ShownScan:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ShownFlow:
+    """What a statement had flow from one column into another."""
+
+    source: str
+    target: str
+    carries: str
+    """`values`, `masked`, or `influence` of a condition."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ShownTiming:
     """How long one step took."""
 
@@ -121,6 +133,9 @@ class ShownEvent:
     more_decisions: int
     obligations: tuple[ShownObligation, ...]
     scans: tuple[ShownScan, ...]
+    flows: tuple[ShownFlow, ...]
+    """Its lineage, for auditors; empty until that is made, seconds after its end."""
+    more_flows: int
     timings: tuple[ShownTiming, ...]
     end: str
     ended_at: str
@@ -176,7 +191,12 @@ class EventPages:
             raise NotFound(NOT_THERE)
         if not (viewer.is_auditor or _concerns(found.event, viewer)):  # RULE (console-own-event)
             raise NotFound(NOT_THERE)
-        return await self._build(viewer, found, others)
+        flows: Sequence[Edge] = ()
+        if viewer.is_auditor and found.event.statement_id:
+            async with self._connect() as connection:
+                brought = await statement(connection, uuid.UUID(found.event.statement_id), see_all_columns)
+            flows = brought.edges if brought is not None else ()
+        return await self._build(viewer, found, others, flows)
 
     async def search(self, viewer: Viewer, asked: EventSearch) -> FoundEvent:
         """Return an event where an id is given, and the viewer's own last refusals."""
@@ -199,7 +219,9 @@ class EventPages:
         )
         return FoundEvent(event=event, fault=fault, refusals=refusals)
 
-    async def _build(self, viewer: Viewer, found: Found, others: Sequence[AuditEvent]) -> ShownEvent:
+    async def _build(
+        self, viewer: Viewer, found: Found, others: Sequence[AuditEvent], flows: Sequence[Edge]
+    ) -> ShownEvent:
         event, end = found.event, found.end
         body = event.body
         end_body: Mapping[str, Any] = end.body if end is not None else {}
@@ -227,6 +249,11 @@ class EventPages:
             more_decisions=0 if is_cut else max(0, len(decisions) - MAX_DECISIONS),
             obligations=_obligations(body, is_cut=is_cut),
             scans=() if is_cut else _scans(body),
+            flows=tuple(
+                ShownFlow(source=str(one.source), target=str(one.target), carries=one.carries.name.lower())
+                for one in flows[:MAX_FLOWS]
+            ),
+            more_flows=max(0, len(flows) - MAX_FLOWS),
             timings=_timings(body, end_body),
             end=_text(end_body, "outcome"),
             ended_at=end.time if end is not None else "",
@@ -361,6 +388,8 @@ def _timings(body: Mapping[str, Any], end: Mapping[str, Any]) -> tuple[ShownTimi
         found.append(ShownTiming(name="Wait and Spark", ms=float(spark), meaning=told))
         told = "rows on their way to the client, and the client's own time"
         found.append(ShownTiming(name="Relay", ms=max(0.0, round(whole - spark, 3)), meaning=told))
+        told = "from the decision, once it was on record, to the end: waiting, Spark and relay together"
+        found.append(ShownTiming(name="In all", ms=float(whole), meaning=told))
     return tuple(found)
 
 

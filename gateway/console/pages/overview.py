@@ -8,6 +8,7 @@ import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from typing import Any
 
 from gateway.console.routes import (
@@ -103,6 +104,8 @@ class Overview:
     messages: tuple[str, ...]
     alarms: tuple[str, ...] = ()
     """What everybody who watches has to know."""
+    as_of: datetime | None = None
+    """When the gateways said so: all who look share one answer of theirs for some seconds."""
 
 
 class OverviewPage:
@@ -132,7 +135,9 @@ class OverviewPage:
         async with self._asking:
             if self._known is None or self._known_at < begun:
                 health, messages = await self._ask()
-                found = replace(sum_up(health, messages), alarms=tuple(await self._alarms()))
+                found = replace(
+                    sum_up(health, messages), alarms=tuple(await self._alarms()), as_of=datetime.now(UTC)
+                )
                 self._known, self._known_at = found, self._clock()
             return self._known
 
