@@ -239,6 +239,10 @@ def _how_to_go_on(terminal: Terminal, where: Addresses, settings_file: Path) -> 
         (ENGINEER, "administers: also ends sessions and grants requests"),
     ):
         terminal.line(f"  {person.name:<6} {person.password:<12} {about}")
+    terminal.line("  Why does carol see no cards?      as carol: Table access, table sales.customer")
+    terminal.line("  What does bob see of a table?     as alice: Table access, user bob")
+    terminal.line("  A grant, asked for and given?     as carol: Why refused?, Why?, Ask for this;")
+    terminal.line("                                    as dave: Requests, To decide on, Grant")
     terminal.line()
     terminal.line(terminal.style("Ask", BOLD))
     config = os.path.relpath(settings_file)
