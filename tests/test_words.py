@@ -100,14 +100,11 @@ def test_limits_are_called_max(names: list[Name]) -> None:
 
 
 def test_functions_are_verbs() -> None:
-    """Private ones and those within others too; but for those of the console, which is being built."""
+    """Private ones and those within others too."""
     bad = []
     for path in sorted(GATEWAY.rglob("*.py")):
-        tree, is_whole = ast.parse(path.read_text()), not path.is_relative_to(GATEWAY / "console")
-        for node in ast.walk(tree) if is_whole else tree.body:
-            if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-                continue
-            if node.name.startswith("__" if is_whole else "_"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) or node.name.startswith("__"):
                 continue
             is_call = not any(AS_NOUNS.search(ast.unparse(one)) for one in node.decorator_list)
             if is_call and is_participle(node.name.strip("_").split("_")[0]):

@@ -25,8 +25,10 @@ from gateway.app.gateway_requests import (
     list_statements,
     stop_statement,
 )
+from gateway.app.ranger_admin import RangerAdmin
 from gateway.app.rest_logins import log_in_rest
 from gateway.audit.search import Found, find_event
+from gateway.catalog.token_exchange import NotExchanged, post_form
 from gateway.console.guards import LOOPBACK
 from gateway.console.login import ConsoleLogin
 from gateway.console.login_sessions import ConsoleSession, LoginSessions
@@ -42,7 +44,7 @@ from gateway.console.texts import ShownTexts
 from gateway.database.migrate import LazyPool
 from gateway.errors import AuthenticationFailed, BackendUnavailable, PoliciesStale
 from gateway.frontends.authentication import Authenticator
-from gateway.frontends.jwt_logins import FETCH_TIMEOUT_S, MAX_DOCUMENT_BYTES, IssuerUnavailable, fetch_json
+from gateway.frontends.jwt_logins import IssuerUnavailable, fetch_json
 from gateway.frontends.login_chain import looks_like_jwt
 from gateway.frontends.tokens import looks_like_token
 from gateway.frontends.users import fingerprint
@@ -66,9 +68,10 @@ _FILE, _DIRECTORY, _ISSUER = "file ", "directory", "issuer"
 
 
 def make_console(
-    parts: GatewayParts, settings: ConsoleSettings
+    parts: GatewayParts, settings: ConsoleSettings, admin: RangerAdmin | None
 ) -> Mapping[str, Callable[[], web.Application]]:
-    """Return the console's applications by the prefixes that they are mounted at. Raises Faults."""
+    """Return the console's applications by the prefixes that they are mounted at. `admin`: the API whose
+    policies they change and grant by. Raises Faults."""
     pool = LazyPool(parts.dsn, "sluice-console", most=CONNECTIONS, timeout_s=QUESTION_S)
     parts.stack.callback(pool.close)
     authenticator = parts.authenticator()
@@ -77,6 +80,7 @@ def make_console(
         texts=ShownTexts(parts.reader.fingerprint),
         recorder=parts.recorder,
         public_url=settings.public_url,
+        admin=admin,
     )
     parts.background.append(console_policies.keep_history(parts, tools))
     listener = parts.settings.listeners.admin
@@ -279,18 +283,14 @@ async def _fetch(url: str) -> Any:
 
 async def _post(url: str, form: Mapping[str, str], login: tuple[str, str] | None) -> Any:
     """Post a form and return the JSON that is answered; redirects are not followed."""
-    timeout = aiohttp.ClientTimeout(total=FETCH_TIMEOUT_S)
-    basic = aiohttp.BasicAuth(*login) if login is not None else None
+    headers = {} if login is None else {"Authorization": aiohttp.BasicAuth(*login).encode()}
     try:
-        async with (
-            aiohttp.ClientSession(timeout=timeout) as http,
-            http.post(url, data=form, auth=basic, allow_redirects=False) as answer,
-        ):
-            data = await answer.content.read(MAX_DOCUMENT_BYTES)
-            if answer.status != 200:
-                raise OidcRefused(f"the provider answers {answer.status} to the code")
-            return orjson.loads(data)
+        status, data = await post_form(url, form, headers)
+    except NotExchanged as fault:
+        raise OidcRefused(f"the code brought no token: {fault}") from None
+    if status != 200:
+        raise OidcRefused(f"the provider answers {status} to the code")
+    try:
+        return orjson.loads(data)
     except orjson.JSONDecodeError:
         raise OidcRefused("the provider does not answer in JSON") from None
-    except (aiohttp.ClientError, TimeoutError, OSError) as fault:
-        raise OidcRefused(f"the provider cannot be reached: {fault or type(fault).__name__}") from None

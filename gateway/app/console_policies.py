@@ -28,8 +28,6 @@ from gateway.app.logins import make_impersonation
 from gateway.app.pack_history import keep_pack_history
 from gateway.app.past_policies import OtherPolicies, PolicyVersions, is_own_service
 from gateway.app.policy_diff import load_recorded
-from gateway.app.policy_texts import SparkTexts
-from gateway.app.ranger_admin import RangerAdmin
 from gateway.app.rule_files import FILES, RuleFiles
 from gateway.console.pages import policies as policy_pages
 from gateway.console.pages import policy_drafts as draft_pages
@@ -116,34 +114,13 @@ class _Composition:
             parts.rules, parts.settings.policies, tools.pool, lambda: parts.users.principals
         )
         self._impersonation = make_impersonation(parts.settings, parts.logins.known, parts.identities)
-        self._admin = self._make_admin()
+        self._admin = tools.admin
         self._cases: tuple[RuleFiles | None, PolicySet | None, Mapping[str, list[PolicyCaseResult]]] = (
             None,
             None,
             {},
         )
         self._own: dict[str, bool] = {}
-
-    def _make_admin(self) -> RangerAdmin | None:
-        parts = self._parts
-        settings = parts.settings.listeners.admin.ranger
-        if settings is None:
-            return None
-        queries = parts.sparks.main.upstream.queries()
-        parts.stack.push_async_callback(parts.dependencies.lifecycle.close_in_time, queries.close)
-        policies = parts.settings.policies
-        admin = RangerAdmin(
-            settings,
-            policies,
-            parts.dsn,
-            parts.authenticator(),
-            parts.reader,
-            spark=SparkTexts(policies.catalogs, parts.dependencies.catalog, queries.query, parts.reader),
-            authors=parts.authors,
-            principals=lambda user: parts.identities.principals.get(user),
-        )
-        parts.stack.push_async_callback(admin.close)
-        return admin
 
     # -- what is in force, was, or would be ------------------------------------------------------------------
 
@@ -259,7 +236,8 @@ class _Composition:
 
     async def _is_own(self, service: str) -> bool:
         """Whether a service's policies are kept in this database."""
-        found = self.current.services.get(service)
+        part = self._parts.rules.part(service)
+        found = part.services.get(service) if part is not None else None
         if self._admin is None or found is None:
             return False
         if not self._own.get(service):

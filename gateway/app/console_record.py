@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from gateway.admin.lineage.sight import Sight
 from gateway.admin.ranger.access import Access, AdminRights
@@ -17,7 +18,7 @@ from gateway.app.console_tools import ConsoleTools, find_person
 from gateway.app.gateway_parts import GatewayParts
 from gateway.app.lineage_admin import sight
 from gateway.app.propagation_rules import propagation_rules
-from gateway.app.ranger_admin import make_store, rights_of
+from gateway.app.ranger_admin import rights_of
 from gateway.console.pages import lineage, record, requests
 from gateway.console.routes import ConsolePart, Viewer
 from gateway.database.migrate import LazyPool
@@ -34,12 +35,14 @@ from gateway.policy.laundering import Sights, list_named_principals
 from gateway.policy.tagged_names import list_tagged_names
 
 PROTOCOL = "console"
+_GUIDS: WeakKeyDictionary[PolicySet, frozenset[tuple[str, str]]] = WeakKeyDictionary()
+"""Service and guid of each policy of a set: a page asks for those of many grants."""
 
 
 def list_parts(parts: GatewayParts, tools: ConsoleTools) -> list[ConsolePart]:
     """Return the pages with what they need."""
     catalogs = list_catalogs(parts)
-    store = _make_store(parts)
+    store = tools.admin.store if tools.admin is not None else None
     made = AccessRequests(
         tools.pool.acquire,
         store=store,
@@ -127,14 +130,6 @@ async def list_alarms(pool: LazyPool) -> list[str]:
     ]
 
 
-def _make_store(parts: GatewayParts) -> Store | None:
-    if parts.settings.listeners.admin.ranger is None:
-        return None
-    store = make_store(parts.settings.policies, parts.dsn)
-    parts.stack.push_async_callback(store.close)
-    return store
-
-
 def _rights(parts: GatewayParts) -> AdminRights:
     """Return who administers policies: of the store, or, where there is none, of the console."""
     listener = parts.settings.listeners.admin
@@ -153,11 +148,11 @@ def find_place(parts: GatewayParts, store: Store | None, catalog: str) -> PlaceO
     settings = parts.settings.policies
     folded = {name.lower(): service for name, service in settings.catalogs.items()}
     service = folded.get(catalog.lower(), "")
-    ranger = next((one for one in settings.ranger if one.service == service), None)
+    ranger = next((one for one in settings.ranger if service in (one.adds_to, one.service)), None)
     if ranger is not None and store is not None:
         return PlaceOfGrants(
-            service=service,
-            where=f"Policies on `{catalog}` are those of the service `{service}`, and are made here.",
+            service=ranger.service,
+            where=f"A grant on `{catalog}` is a policy of the service `{ranger.service}`, made here.",
         )
     if ranger is not None:
         where = f"the service `{service}` of the Ranger Admin at {', '.join(ranger.urls)}"
@@ -172,9 +167,10 @@ def find_place(parts: GatewayParts, store: Store | None, catalog: str) -> PlaceO
 
 def are_in_force(parts: GatewayParts, service: str, guids: Sequence[str]) -> bool:
     """Whether this gateway judges by policies of a service now."""
-    found = parts.rules.current.services.get(service)
-    known = {policy.guid for policy in found.policies} if found is not None else set()
-    return bool(guids) and known.issuperset(guids)
+    policies = parts.rules.current
+    if (known := _GUIDS.get(policies)) is None:
+        known = _GUIDS[policies] = frozenset((policy.service, policy.guid) for policy in policies.policies())
+    return bool(guids) and all((service, guid) in known for guid in guids)
 
 
 async def owns_plainly(parts: GatewayParts, principal: Principal, asked: RequestedAccess) -> bool:

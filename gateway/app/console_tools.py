@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gateway.app.gateway_parts import GatewayParts
+from gateway.app.ranger_admin import RangerAdmin
 from gateway.console.texts import ShownTexts
 from gateway.database.migrate import LazyPool
 from gateway.model.principal import Principal
@@ -20,6 +21,8 @@ class ConsoleTools:
     recorder: Recorder
     public_url: str
     """Address by which browsers reach the console; empty where the settings have none."""
+    admin: RangerAdmin | None = None
+    """The API whose policies are changed and granted by; None where no policies are kept here."""
 
 
 async def find_person(parts: GatewayParts, user: str) -> Principal | None:

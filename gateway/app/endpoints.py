@@ -281,6 +281,7 @@ def _notes(parts: GatewayParts) -> Mapping[str, Check]:
 def _apis(parts: GatewayParts) -> Mapping[str, Callable[[], web.Application]]:
     settings, listener = parts.settings, parts.settings.listeners.admin
     found = {}
+    ranger = None
     if listener.ranger is not None:
         from gateway.app.policy_texts import SparkTexts  # optional, as the next
         from gateway.app.ranger_admin import RangerAdmin  # optional: OPTIONAL in tests/test_architecture.py
@@ -319,7 +320,7 @@ def _apis(parts: GatewayParts) -> Mapping[str, Callable[[], web.Application]]:
     if listener.console is not None:
         from gateway.app.console import make_console  # optional, as above
 
-        found |= make_console(parts, listener.console)
+        found |= make_console(parts, listener.console, ranger)
     if listener.tags is not None or listener.sessions is not None:
         from gateway.app.administered_apis import make_sessions_api, make_tags_api  # optional, as above
 

@@ -47,7 +47,12 @@ class RangerAdmin:
         """Raises Faults when the service definitions of the rules cannot be read. `reader` reads the texts of
         policies before they are stored, `spark` is asked about them, and `authors` says what authors may
         select, who are found by their names in `principals`."""
-        self.store = make_store(policies, dsn)
+        shipped = definitions(policies)
+
+        async def prepare(writing: WriteTransaction) -> None:
+            await ship(writing, shipped)
+
+        self.store = Store(dsn, prepare=prepare)
         rights = rights_of(settings)
 
         async def read_text(question: TextQuestion, author: Principal) -> PolicyText:
@@ -88,16 +93,6 @@ class RangerAdmin:
 
     async def close(self) -> None:
         await self.store.close()
-
-
-def make_store(policies: PolicySettings, dsn: str) -> Store:
-    """Return the store, with the service definitions of the rules. Raises Faults when they cannot be read."""
-    shipped = definitions(policies)
-
-    async def prepare(writing: WriteTransaction) -> None:
-        await ship(writing, shipped)
-
-    return Store(dsn, prepare=prepare)
 
 
 def rights_of(settings: RangerApiSettings) -> AdminRights:

@@ -89,13 +89,14 @@ def part_of(held: CachedService, settings: RangerAdminSettings) -> Part:
         users=held.users,
         warnings=held.warnings,
         versions=versions,
+        adds_to=settings.adds_to or "",
         realm=" ".join(sorted(url.rstrip("/") for url in settings.urls)),
     )
 
 
-def select_used_services(speaking: Collection[str], services: Iterable[RangerService]) -> list[RangerService]:
-    """Return those of the services that speak for some catalog."""
-    return [service for service in services if service.name in speaking]
+def list_used_services(speaking: Collection[str], entries: Iterable[RangerAdminSettings]) -> list[str]:
+    """Return the services that speak for some catalog, or add to one that does."""
+    return [entry.service for entry in entries if (entry.adds_to or entry.service) in speaking]
 
 
 def tls_of(settings: RangerAdminSettings) -> ssl.SSLContext | None:

@@ -20,7 +20,7 @@ from gateway.app.accepted_tags import build_accepted_part
 from gateway.app.closed_policies import ClosedPolicies, ClosedPolicy
 from gateway.app.collector_tuning import freeze_survivors, uncollected
 from gateway.app.files_at_fault import FileAtFault, FileFaultKind, FilesAtFault
-from gateway.app.ranger_services import make_client, make_service, part_of, select_used_services
+from gateway.app.ranger_services import list_used_services, make_client, make_service, part_of
 from gateway.app.rule_files import (
     FILES,
     FilesFingerprint,
@@ -247,9 +247,8 @@ class PolicyRegistry(Closing):
         await self._change(FILES, rules.part)
         if self._accepted is not None:
             await self._accepted.start(self._accept)
-        self._judging = select_used_services(
-            {*self._settings.catalogs.values(), *self._speaking}, self._services
-        )
+        used = list_used_services({*self._settings.catalogs.values(), *self._speaking}, self._settings.ranger)
+        self._judging = [service for service in self._services if service.name in used]
         async with asyncio.TaskGroup() as group:
             for service in self._services:
                 group.create_task(service.start())

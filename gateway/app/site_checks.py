@@ -271,11 +271,12 @@ class _Site:
         settings = self._settings
         services = set(settings.policies.catalogs.values())
         for index, entry in enumerate(settings.policies.ranger):
-            if entry.service not in services and not settings.metalakes:
+            speaking = entry.adds_to or entry.service
+            if speaking not in services and not settings.metalakes:
                 self._diagnostics.warn(
                     ("policies", "ranger", index),
-                    f"no catalog has the service `{entry.service}`: its policies are never used; add it to "
-                    "`policies.catalogs`",
+                    f"no catalog has the service `{speaking}`: policies of `{entry.service}` are never used; "
+                    "add it to `policies.catalogs`",
                 )
             files = (entry.ca_file, entry.certificate, entry.key)
             if all(file is None or file.exists() for file in files):

@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 import aiohttp
 
 from gateway.catalog.readable import CatalogRefused, CatalogUnavailable, NotSupported
+from gateway.model.bounded import read_bounded
 
 MAX_LINE_CHARS = 200
 """How much of a server's own words stands in a message."""
@@ -202,15 +203,11 @@ class RestClient:
             self._session = aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=self._timeout_s))
         try:
             async with self._session.request(method, url, allow_redirects=False, **request) as answer:
-                content = await answer.content.read(self._max_bytes + 1)
-                while len(content) <= self._max_bytes and (
-                    more := await answer.content.read(self._max_bytes)
-                ):
-                    content += more
+                content = await read_bounded(answer.content.read, self._max_bytes)
                 status = answer.status
         except (TimeoutError, aiohttp.ClientError, OSError, ValueError) as error:
             raise CatalogUnavailable(f"{self._host}: no answer ({type(error).__name__})") from None
-        if len(content) > self._max_bytes:
+        if content is None:
             raise CatalogUnavailable(f"{self._host}: a response of more than {self._max_bytes} bytes")
         if 300 <= status < 400:
             raise CatalogUnavailable(f"{self._host}: answers with a redirect, which is not followed")

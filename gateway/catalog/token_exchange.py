@@ -17,7 +17,7 @@ from urllib.parse import quote_plus
 
 import aiohttp
 
-from gateway.model.bounded import BoundedDict
+from gateway.model.bounded import BoundedDict, read_bounded
 
 TOKEN_EXCHANGE = "urn:ietf:params:oauth:grant-type:token-exchange"  # noqa: S105 - a name
 ACCESS_TOKEN = "urn:ietf:params:oauth:token-type:access_token"  # noqa: S105 - a name
@@ -143,10 +143,8 @@ async def post_form(url: str, form: Mapping[str, str], headers: Mapping[str, str
             aiohttp.ClientSession(timeout=timeout) as http,
             http.post(url, data=form, headers=headers, allow_redirects=False) as answer,
         ):
-            body = await answer.content.read(MAX_ANSWER_BYTES + 1)
-            while len(body) <= MAX_ANSWER_BYTES and (more := await answer.content.read(MAX_ANSWER_BYTES)):
-                body += more
-            if len(body) > MAX_ANSWER_BYTES:
+            body = await read_bounded(answer.content.read, MAX_ANSWER_BYTES)
+            if body is None:
                 raise NotExchanged(f"the issuer answers with more than {MAX_ANSWER_BYTES} bytes")
             return answer.status, body
     except (TimeoutError, aiohttp.ClientError, OSError, ValueError) as fault:

@@ -32,7 +32,7 @@ def compare(sent: str, forwarded: str) -> tuple[Pieces, Pieces]:
             pieces[1].append((kind != "equal", "".join(middle[1][k:m])))
     for side in pieces:
         side.append((False, "".join(left[len(left) - tail :])))
-    return _joined(pieces[0]), _joined(pieces[1])
+    return _join(pieces[0]), _join(pieces[1])
 
 
 def _common(left: Sequence[str], right: Sequence[str]) -> int:
@@ -43,7 +43,7 @@ def _common(left: Sequence[str], right: Sequence[str]) -> int:
     )
 
 
-def _joined(pieces: Sequence[tuple[bool, str]]) -> Pieces:
+def _join(pieces: Sequence[tuple[bool, str]]) -> Pieces:
     found: list[tuple[bool, str]] = []
     for marked, text in pieces:
         if not text:

@@ -21,6 +21,41 @@ MAX_MARKS = 4
 """Combining marks in a row; more would cover the lines around them."""
 
 
+MASKS = {
+    "MASK": "letters and digits replaced by `x`, `X` and `n`",
+    "MASK_SHOW_LAST_4": "only the last 4 characters",
+    "MASK_SHOW_FIRST_4": "only the first 4 characters",
+    "MASK_HASH": "a hash of the value",
+    "MASK_NULL": "always NULL",
+    "MASK_NONE": "as it is",
+    "MASK_DATE_SHOW_YEAR": "only the year",
+    "CUSTOM": "what the policy computes",
+    "ROW_FILTER": "only some rows",
+}
+"""Ranger's types of masks → what a reader gets."""
+_ITEM = re.compile(r"`?\b(allow|deny|allow_exceptions|deny_exceptions|masks?|filters?)\[(\d{1,6})\]`?")
+
+
+def name_mask(kind: str) -> str:
+    """Return what somebody gets of a column or a table by a type of mask."""
+    return MASKS.get(kind, f"by the mask type {kind}")
+
+
+def name_items(text: str) -> str:
+    """Return a text with items of policies as people count them: `allow[0]` is the first one."""
+
+    def name(one: re.Match[str]) -> str:
+        kind = one[1].replace("_", " ").rstrip("s")
+        return f"{_count(int(one[2]) + 1)} {kind} item"
+
+    return _ITEM.sub(name, text)
+
+
+def _count(number: int) -> str:
+    endings = {1: "st", 2: "nd", 3: "rd"}
+    return f"{number}{'th' if number % 100 in (11, 12, 13) else endings.get(number % 10, 'th')}"
+
+
 def reveal(text: str) -> str:
     """Return a text with a visible sign for each character that is not seen, or changes how others are."""
     if _PLAIN.fullmatch(text):

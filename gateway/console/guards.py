@@ -4,11 +4,13 @@ headers of its answer, and how often somebody asks.
 
 from __future__ import annotations
 
+import asyncio
 import re
 import time
-from collections import Counter, OrderedDict
+from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any, NamedTuple
 
 from aiohttp import web
 
@@ -107,16 +109,33 @@ class Places:
     def __init__(self, of_all: int, of_one: int) -> None:
         self._of_all = of_all
         self._of_one = of_one
-        self._open: Counter[str] = Counter()
+        self._open: dict[object, _Place] = {}
 
     @contextmanager
-    def of(self, user: str) -> Iterator[None]:
-        """Have a place within. Raises TooMany."""
-        if self._open.total() >= self._of_all or self._open[user] >= self._of_one:
-            raise TooMany(30)
-        self._open[user] += 1
+    def of(self, user: str, is_gone: Callable[[], bool]) -> Iterator[None]:
+        """Have a place within; `is_gone` says whether who reads has left, whose place another one may take:
+        a page that is loaded again has left by then. Raises TooMany."""
+        if self._is_full(user):
+            for key, place in list(self._open.items()):
+                if place.is_gone():  # RULE (console-places-of-the-gone)
+                    del self._open[key]
+                    if place.task is not None:
+                        place.task.cancel()
+            if self._is_full(user):
+                raise TooMany(30)
+        key = object()
+        self._open[key] = _Place(user, is_gone, asyncio.current_task())
         try:
             yield
         finally:
-            self._open[user] -= 1
-            self._open += Counter()  # without those that have none
+            self._open.pop(key, None)
+
+    def _is_full(self, user: str) -> bool:
+        own = sum(place.user == user for place in self._open.values())
+        return len(self._open) >= self._of_all or own >= self._of_one  # RULE (console-places)
+
+
+class _Place(NamedTuple):
+    user: str
+    is_gone: Callable[[], bool]
+    task: asyncio.Task[Any] | None

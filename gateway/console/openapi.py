@@ -77,7 +77,7 @@ def _operation(route: ConsoleRoute, schemas: dict[str, Any]) -> dict[str, Any]:
         "summary": route.about,
         "description": f"{_WHO[route.who]}. {route.own}".strip(),
         "parameters": listed,
-        "responses": {"200": answer, "default": _failed()},
+        "responses": {"200": answer, "default": _describe_error()},
     }
     if body:
         schema = {"type": "object", "properties": body, "additionalProperties": False, "required": required}
@@ -112,7 +112,10 @@ def _of_download(download: ConsoleDownload, schemas: dict[str, Any]) -> dict[str
         "summary": download.about,
         "description": f"{_WHO[download.who]}. {download.own}".strip(),
         "parameters": _list_parameters(download, schemas, is_body=False)[0],
-        "responses": {"200": {"description": "The file.", "content": content}, "default": _failed()},
+        "responses": {
+            "200": {"description": "The file.", "content": content},
+            "default": _describe_error(),
+        },
     }
 
 
@@ -122,7 +125,7 @@ def _of_stream(stream: ConsoleStream) -> dict[str, Any]:
         "operationId": stream.name,
         "summary": stream.about,
         "description": f"{_WHO[stream.who]}. {stream.own}".strip(),
-        "responses": {"200": {"description": "Events.", "content": content}, "default": _failed()},
+        "responses": {"200": {"description": "Events.", "content": content}, "default": _describe_error()},
     }
 
 
@@ -130,7 +133,7 @@ def _example(route: ConsoleRoute | ConsoleDownload, name: str) -> dict[str, Any]
     return {"example": route.examples[name]} if name in route.examples else {}
 
 
-def _failed() -> dict[str, Any]:
+def _describe_error() -> dict[str, Any]:
     schema = {"$ref": "#/components/schemas/Problem"}
     return {"description": "A problem.", "content": {"application/problem+json": {"schema": schema}}}
 

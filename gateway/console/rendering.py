@@ -119,6 +119,8 @@ class Renderer:
             "mark": display.mark,
             "has": self.paths.has,
             "cut": display.cut,
+            "name_mask": display.name_mask,
+            "name_items": display.name_items,
             "whole": display.whole,
         }
 

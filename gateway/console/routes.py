@@ -10,7 +10,7 @@ import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass, replace
 from enum import Enum, auto
-from typing import Any, Literal
+from typing import Any, Literal, get_type_hints
 
 import orjson
 
@@ -124,6 +124,63 @@ class ConsoleRoute:
     """Other forms of the answer, by `?format=`: content type → what writes it."""
     examples: Mapping[str, str] = field(default_factory=dict)
     """A value of each parameter that has to be given, for tests and readers of the API's document."""
+
+    @classmethod
+    def get(
+        cls,
+        path: str,
+        handle: Callable[[Viewer, Any], Awaitable[Any]],
+        about: str,
+        *,
+        who: Who = Who.AUDITOR,
+        recorded: Recorded = Recorded.EACH,
+        unrecorded_because: str = "",
+        **more: Any,
+    ) -> ConsoleRoute:
+        """Return a route by GET of what a method answers: its parameters and result are those that the method
+        is annotated with, its name the method's unless it is given."""
+        if unrecorded_because:
+            recorded = Recorded.NEVER
+        more |= {"recorded": recorded, "unrecorded_because": unrecorded_because}
+        return cls._of("GET", path, handle, about, who, more)
+
+    @classmethod
+    def post(
+        cls,
+        path: str,
+        handle: Callable[[Viewer, Any], Awaitable[Any]],
+        about: str,
+        *,
+        who: Who = Who.ADMINISTRATOR,
+        **more: Any,
+    ) -> ConsoleRoute:
+        """Return a route by POST of what a method does, recorded each time it is used."""
+        return cls._of("POST", path, handle, about, who, {"recorded": Recorded.EACH, **more})
+
+    @classmethod
+    def _of(
+        cls,
+        method: Literal["GET", "POST"],
+        path: str,
+        handle: Callable[[Viewer, Any], Awaitable[Any]],
+        about: str,
+        who: Who,
+        more: dict[str, Any],
+    ) -> ConsoleRoute:
+        hints = get_type_hints(handle)
+        if more.get("own"):
+            who = Who.LOGGED_IN
+        more.setdefault("name", handle.__name__)
+        return cls(
+            method=method,
+            path=path,
+            about=about,
+            parameters=hints["asked"],
+            result=hints["return"],
+            who=who,
+            handle=handle,
+            **more,
+        )
 
     @property
     def changes(self) -> bool:

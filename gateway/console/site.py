@@ -11,11 +11,11 @@ import contextlib
 import hashlib
 import re
 import time
-from collections import OrderedDict
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, fields
+from functools import partial
 from typing import Any, Protocol
 
 import orjson
@@ -62,6 +62,7 @@ from gateway.console.routes import (
     check_parts,
 )
 from gateway.errors import Faults
+from gateway.model.bounded import BoundedDict
 from gateway.model.principal import Principal
 
 _log = structlog.get_logger(__name__)
@@ -153,7 +154,7 @@ class ConsoleSite:
         self._rate = RateLimit(PER_S, BURST, clock=clock)
         self._turns = Turns(AT_ONCE, AT_ONCE_OF_ONE)
         self._places = Places(STREAMS, STREAMS_OF_ONE)
-        self._recorded: OrderedDict[tuple[str, str], float] = OrderedDict()
+        self._recorded: BoundedDict[tuple[str, str], float] = BoundedDict(MAX_REMEMBERED)
 
     # -- the two applications ------------------------------------------------------------------------------
 
@@ -186,7 +187,7 @@ class ConsoleSite:
 
     def _around(self, *, page: bool) -> Any:
         @web.middleware
-        async def answered(request: web.Request, handler: Handler) -> web.StreamResponse:
+        async def answer(request: web.Request, handler: Handler) -> web.StreamResponse:
             _ASKER.set((None, ""))
             try:
                 require_host(request, self._hosts)
@@ -199,7 +200,7 @@ class ConsoleSite:
             except Exception as error:  # noqa: BLE001 - a request's root: whatever happens is answered
                 return self._explain(request, error, page=page)
 
-        return answered
+        return answer
 
     def _explain(self, request: web.Request, error: Exception, *, page: bool) -> web.Response:
         problem = problem_of(error)
@@ -252,9 +253,6 @@ class ConsoleSite:
         await self._record(viewer, used, asked, allowed=True)  # RULE (console-recorded)
         if used.recorded is Recorded.ONCE:
             self._recorded[key] = self._clock()
-            self._recorded.move_to_end(key)
-            while len(self._recorded) > MAX_REMEMBERED:
-                self._recorded.popitem(last=False)
 
     @asynccontextmanager
     async def _record_refusal(self, viewer: Viewer, used: Recordable, asked: Any) -> AsyncIterator[None]:
@@ -283,7 +281,7 @@ class ConsoleSite:
             viewer, csrf = await self._viewer(request, by_header=True)
             if route.changes:
                 self._login.require_token(csrf, request.headers.get("X-CSRF-Token", ""))
-            given = _asked_by(request)
+            given = _read_parameters(request)
             form = given.pop("format", ["json"])[0] if not route.changes else "json"
             if route.method in ("POST", "PUT"):
                 given |= await _json_of(request)
@@ -292,14 +290,14 @@ class ConsoleSite:
                 raise BadRequest(f"`format` must be one of {', '.join(written)}")
             _, result = await self._answer(viewer, route, given)
             kind, write = written[form]
-            return _cached(request, write(result), kind)
+            return _answer_cached(request, write(result), kind)
 
         return handle
 
     def _stream(self, stream: ConsoleStream) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
         async def handle(request: web.Request) -> web.StreamResponse:
             viewer, _ = await self._viewer(request, by_header=True)
-            with self._places.of(viewer.user):
+            with self._places.of(viewer.user, partial(_has_left, request)):
                 await self._use(viewer, stream, {})
                 response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
                 await response.prepare(request)
@@ -314,8 +312,8 @@ class ConsoleSite:
             viewer, _ = await self._viewer(request, by_header=True)
             if not viewer.may(download.who):
                 await self._use(viewer, download, {})
-            asked = bind(download.parameters, _asked_by(request))
-            with self._places.of(viewer.user):
+            asked = bind(download.parameters, _read_parameters(request))
+            with self._places.of(viewer.user, partial(_has_left, request)):
                 await self._use(viewer, download, _plain(asked))
                 pieces = self._while_he_may(request, viewer, download.handle(viewer, asked))
                 try:
@@ -353,14 +351,14 @@ class ConsoleSite:
 
     async def _openapi(self, request: web.Request) -> web.Response:
         await self._viewer(request, by_header=True)
-        return _cached(request, self._document, "application/json")
+        return _answer_cached(request, self._document, "application/json")
 
     # -- pages ---------------------------------------------------------------------------------------------
 
     def _page(self, page: ConsolePage) -> Callable[[web.Request], Awaitable[web.Response]]:
         async def handle(request: web.Request) -> web.Response:
             viewer, csrf = await self._viewer(request, by_header=False)
-            asked, it = await self._answer(viewer, page.route, _asked_by(request))
+            asked, it = await self._answer(viewer, page.route, _read_parameters(request))
             return _html(self._renderer.page(page, viewer, csrf, asked, it))
 
         return handle
@@ -417,6 +415,10 @@ async def _send_pieces(
             request.transport.abort()
 
 
+def _has_left(request: web.Request) -> bool:
+    return request.transport is None or request.transport.is_closing()
+
+
 async def _write(response: web.StreamResponse, piece: bytes) -> None:
     """Write to a reader. Raises TimeoutError for one who keeps his place and does not read."""
     async with asyncio.timeout(PIECE_S):
@@ -434,7 +436,7 @@ def _path_of(request: web.Request) -> dict[str, list[Any]]:
     return {name: [value] for name, value in request.match_info.items()}
 
 
-def _asked_by(request: web.Request) -> dict[str, list[Any]]:
+def _read_parameters(request: web.Request) -> dict[str, list[Any]]:
     """Return what path and query give; a name in both is the path's."""
     return {name: list(request.query.getall(name)) for name in request.query} | _path_of(request)
 
@@ -475,7 +477,7 @@ def _of_json(value: Any) -> Any:
     return dict(value) if isinstance(value, Mapping) else str(value)
 
 
-def _cached(request: web.Request, body: bytes, kind: str) -> web.Response:
+def _answer_cached(request: web.Request, body: bytes, kind: str) -> web.Response:
     """Return an answer with its ETag, or none for who has it; nobody keeps it without asking again."""
     tag = f'"{hashlib.sha256(body).hexdigest()[:32]}"'
     headers = {"ETag": tag, "Cache-Control": "private, no-cache"}

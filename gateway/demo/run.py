@@ -28,6 +28,7 @@ from gateway.backends.unprivileged import run_as, state_place
 from gateway.cli.terminal import BOLD, DIM, GREEN, Terminal
 from gateway.demo import data
 from gateway.demo.frames import frames
+from gateway.demo.grants import PLUGIN, find_port, list_sources, make_service, prepare_login
 from gateway.demo.jobs import JOBS, jobs, with_jobs
 from gateway.demo.tour import ENGINEER, PEOPLE, STOPS, connect_help, tour
 from gateway.frontends.users import read_users, set_user
@@ -92,6 +93,7 @@ async def demo(options: DemoOptions, terminal: Terminal) -> None:
 
 
 async def _show(options: DemoOptions, terminal: Terminal, where: Addresses, settings_file: Path) -> None:
+    await make_service(where.endpoints["admin"].port)
     if options.with_tour:
         terminal.line()
         terminal.line(terminal.style("The same statements as three people", BOLD))
@@ -130,6 +132,8 @@ def prepare(options: DemoOptions) -> Path:
                 groups=list(person.groups),
                 attributes=dict(person.attributes),
             )
+    prepare_login(directory, users, known)
+    admin_port = find_port(options.admin_port)
     root = _inbox(directory)
     (directory / "files.yaml").write_text(data.FILE_POLICIES.replace("ROOT", json.dumps(f"file:{root}/*")))
     # JSON is YAML, and quotes what a path may hold.
@@ -139,17 +143,21 @@ def prepare(options: DemoOptions) -> Path:
             "connect": {"host": HOST, "port": options.connect_port},
             "admin": {
                 "host": HOST,
-                "port": options.admin_port,
+                "port": admin_port,
+                "ranger": {"administrators": [ENGINEER.name], "plugins": [PLUGIN]},
                 "console": {
                     "administrators": [ENGINEER.name],
                     "auditor_groups": ["security"],
                     "text_reader_groups": ["security"],
-                    "public_url": f"http://localhost:{options.admin_port}" if options.admin_port else "",
+                    "public_url": f"http://localhost:{admin_port}",
                 },
             },
         },
         "backend": {"embedded": {"directory": "spark", "heap": options.heap}},
-        "policies": {"paths": [str(find_shipped_rules() / "policies"), "files.yaml"]},
+        "policies": {
+            "paths": [str(find_shipped_rules() / "policies"), "files.yaml"],
+            "ranger": list_sources(admin_port),
+        },
         "files": {"inbox": {"root": f"file:{root}", "database": "inbox"}},
         "users": {"file": "users.yaml"},
         "ledger": {
@@ -231,6 +239,10 @@ def _how_to_go_on(terminal: Terminal, where: Addresses, settings_file: Path) -> 
         (ENGINEER, "administers: also ends sessions and grants requests"),
     ):
         terminal.line(f"  {person.name:<6} {person.password:<12} {about}")
+    terminal.line("  Why does carol see no cards?      as carol: Table access, table sales.customer")
+    terminal.line("  What does bob see of a table?     as alice: Table access, user bob")
+    terminal.line("  A grant, asked for and given?     as carol: Why refused?, Why?, Ask for this;")
+    terminal.line("                                    as dave: Requests, To decide on, Grant")
     terminal.line()
     terminal.line(terminal.style("Ask", BOLD))
     config = os.path.relpath(settings_file)

@@ -19,6 +19,7 @@ import aiohttp
 import jwt
 import structlog
 
+from gateway.model.bounded import read_bounded
 from gateway.model.principal import Principal
 
 _log = structlog.get_logger(__name__)
@@ -304,10 +305,8 @@ async def fetch_json(url: str, *, tls: ssl.SSLContext | None = None) -> Any:
         ):
             if answer.status != 200:
                 raise IssuerUnavailable(f"{url} answers {answer.status}")
-            data = await answer.content.read(MAX_DOCUMENT_BYTES + 1)
-            while len(data) <= MAX_DOCUMENT_BYTES and (more := await answer.content.read(MAX_DOCUMENT_BYTES)):
-                data += more
-            if len(data) > MAX_DOCUMENT_BYTES:
+            data = await read_bounded(answer.content.read, MAX_DOCUMENT_BYTES)
+            if data is None:
                 raise IssuerUnavailable(f"{url} returns more than {MAX_DOCUMENT_BYTES} bytes")
     except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as fault:
         raise IssuerUnavailable(f"{url} cannot be reached: {fault or type(fault).__name__}") from None

@@ -35,6 +35,8 @@ class Part:
     """Tags on columns, by catalog, beside those of whichever service speaks for the catalog."""
     policies: tuple[Policy, ...] = ()
     """Policies of services of other parts, in access types of `spark`: a service has them beside its own."""
+    adds_to: str = ""
+    """Service of another part that has the policies of this part's services beside its own."""
     catalogs: Mapping[str, str] = field(default_factory=dict)
     """Catalogs that come with the part → service that speaks for each."""
     limits: tuple[Limit, ...] = ()
@@ -92,6 +94,8 @@ def combine(
         if part.tagged:
             _put_on(services, part.tagged, speaking)
         _add(services, part, faults)
+        if part.adds_to:
+            _add_services(services, part, faults)
     _close(services, [source for part in parts for source in part.closed], speaking, faults)
     users = _users(parts, faults, tolerant=tolerant)
     if faults:
@@ -154,6 +158,25 @@ def _add(services: dict[str, Service], part: Part, faults: list[str]) -> None:
         else:
             fitted = (_fit_policy(policy, service.definition) for policy in policies)
             services[name] = replace(service, policies=(*service.policies, *fitted))
+
+
+def _add_services(services: dict[str, Service], part: Part, faults: list[str]) -> None:
+    """Put the policies of a part's services into the service that they are added to; each goes on naming its
+    own, where it is changed."""
+    for name, service in part.services.items():
+        target = services.get(part.adds_to)
+        if not says_anything(service):
+            continue
+        if target is None or service.definition.name != target.definition.name:
+            kind = service.definition.name
+            faults.append(f"{part.name} adds to `{part.adds_to}`, which is no service of the kind `{kind}`")
+            continue
+        on_tags = service.tags is not None and bool(service.tags.policies)
+        if service.zones or service.tagged or service.sharing is not None or on_tags:  # RULE (added-whole)
+            faults.append(f"{part.name} has zones, tags or data sharing, which no other service takes")
+        fitted = (_fit_policy(policy, target.definition) for policy in service.policies)
+        services[part.adds_to] = replace(target, policies=(*target.policies, *fitted))
+        services[name] = replace(service, policies=())
 
 
 def _close(

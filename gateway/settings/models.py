@@ -158,6 +158,10 @@ class RangerAdminSettings(Section):
     """This gateway's name in Ranger's list of plugins; by default `APP@HOST-SERVICE`."""
     cluster: str = ""
     """Name of the cluster for Ranger."""
+    adds_to: Name | None = None
+    """Service that these policies are added to, such as `spark` of the packs, so that people grant there what
+    is asked for while the rest stays in files. Its zones, tags and data sharing cannot be added; while it has
+    any, its policies stay as they were."""
     connect_timeout_s: Seconds = 10.0
     """Seconds for a connection."""
     read_timeout_s: Seconds = 30.0
@@ -229,6 +233,10 @@ class PolicySettings(UnmatchedSettings):
         for name in names:
             if names.count(name) > 1:
                 raise ValueError(f"service `{name}` is in `ranger` more than once")
+        added = {entry.service for entry in self.ranger if entry.adds_to is not None}
+        speaking = {*self.catalogs.values(), *(entry.adds_to for entry in self.ranger)}
+        for name in sorted(added & speaking):
+            raise ValueError(f"service `{name}` has `adds_to`, and cannot speak for a catalog by itself")
         return self
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,6 +14,7 @@ import pytest
 from gateway.app.console_record import are_in_force, find_place, list_catalogs, owns_plainly
 from gateway.catalog.static import StaticCatalog
 from gateway.model.catalog import Column, Table, TableKind, TableName
+from gateway.model.policy import PolicySet, Service
 from gateway.model.principal import Principal
 from gateway.policy.access_requests import RequestedAccess, RequestKind
 from gateway.policy.packs import load_packs
@@ -99,6 +101,9 @@ def settings(policies: PolicySettings) -> Any:
 def test_a_grant_is_made_where_the_policies_come_from() -> None:
     admin = RangerAdminSettings(service="lake", urls=("https://ranger.example",))
     from_ranger = settings(PolicySettings(ranger=(admin,), catalogs={"spark_catalog": "lake"}))
+    added = RangerAdminSettings(service="grants", urls=("https://ranger.example",), adds_to="spark")
+    beside_packs = settings(PolicySettings(paths=(Path("/etc/rules"),), ranger=(added,)))
+    assert find_place(beside_packs, MagicMock(), "spark_catalog").service == "grants"
     from_packs, store = settings(PolicySettings(paths=(Path("/etc/rules"),))), MagicMock()
     assert find_place(from_ranger, store, "SPARK_CATALOG").service == "lake"
     for parts, held, catalog, told in (
@@ -114,8 +119,12 @@ def test_a_grant_is_made_where_the_policies_come_from() -> None:
 
 def test_a_grant_is_in_force_when_all_its_policies_are() -> None:
     parts = gateway()
-    service = MagicMock(policies=[MagicMock(guid="a"), MagicMock(guid="b")])
-    parts.rules.current = MagicMock(services={"lake": service})
+    [policy, *_] = parts.rules.current.services["spark"].policies
+    made = tuple(replace(policy, service="lake", guid=guid) for guid in "ab")
+    # Wherever they are judged: policies of a service may be added to those of another one.
+    parts.rules.current = PolicySet(
+        version=1, services={"spark": Service(name="spark", definition=MagicMock(), policies=made)}
+    )
     assert are_in_force(parts, "lake", ["a", "b"])
     assert not are_in_force(parts, "lake", ["a", "c"])
     assert not are_in_force(parts, "lake", [])

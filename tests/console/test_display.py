@@ -12,8 +12,10 @@ import pytest
 from gateway.console import display
 from gateway.console.differences import compare
 from gateway.console.rendering import Renderer, StaticFiles, fill, is_local
+from gateway.policy.service_defs import load_service_defs
 
 CONSOLE = Path(str(resources.files("gateway.console")))
+SERVICE_DEFS = Path(__file__).resolve().parents[2] / "rules" / "service_defs"
 TEMPLATES = sorted((CONSOLE / "templates").glob("*.html"))
 
 
@@ -144,3 +146,19 @@ def test_very_long_texts_are_compared_by_their_ends() -> None:
     left, right = compare(sent, forwarded)
     assert "".join(text for _, text in left) == sent
     assert "".join(text for _, text in right) == forwarded
+
+
+def test_masks_and_items_of_policies_are_told_in_words() -> None:
+    assert display.name_mask("MASK_SHOW_LAST_4") == "only the last 4 characters"
+    assert display.name_mask("MY_OWN") == "by the mask type MY_OWN"
+    assert display.name_items("its `allow[0]` allows it") == "its 1st allow item allows it"
+    assert display.name_items("mask[11]") == "12th mask item"
+    assert display.name_items("its `deny_exceptions[1]`, `filters[2]` and x[3]") == (
+        "its 2nd deny exception item, 3rd filter item and x[3]"
+    )
+
+
+@pytest.mark.parametrize("definition", ["hive", "spark"])
+def test_each_type_of_mask_that_ships_has_words(definition: str) -> None:
+    found = load_service_defs({f"{definition}.yaml": (SERVICE_DEFS / f"{definition}.yaml").read_text()})
+    assert {one.name for one in found[definition].mask_types} <= display.MASKS.keys()

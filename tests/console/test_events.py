@@ -6,25 +6,32 @@ from __future__ import annotations
 import uuid
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from gateway.admin.requests import NotFound
 from gateway.audit.search import Found
+from gateway.console.pages import events as events_page
 from gateway.console.pages.events import (
+    MAX_FLOWS,
     EventPages,
     EventParameters,
     EventSearch,
     ShownEvent,
+    ShownFlow,
     build_event_part,
 )
 from gateway.console.texts import WITHHELD, ShownTexts
+from gateway.lineage.graph import Edge, GraphColumn
 from gateway.model.audit import AuditEvent
 from gateway.model.reading import NotRead
 from tests.console.fakes import FakeConsole, as_user, serving, viewer
 
 EVENT = "01920000-0000-7000-8000-000000000001"
+NOW = datetime(2026, 11, 30, tzinfo=UTC)
 SENT = "SELECT name, salary FROM hr.employee WHERE name = 'Ada'"
 FORWARDED = "SELECT name, salary FROM (SELECT * FROM hr.employee WHERE region = 'EMEA') WHERE name = 'Ada'"
 DECISIONS = [
@@ -117,6 +124,9 @@ class Rows:
     async def fetch(self, text: str, *given: Any) -> list[dict[str, Any]]:
         self.asked.append(given)
         return self.rows
+
+    async def fetchrow(self, query: str, *given: Any) -> None:
+        """No statement is in the graph of lineage."""
 
 
 async def fingerprint(text: str) -> str | NotRead:
@@ -236,6 +246,7 @@ async def test_how_it_ended_and_how_long_it_took() -> None:
         ("Read and judge", 1.5),
         ("Wait and Spark", 12.0),
         ("Relay", 8.5),
+        ("In all", 20.5),
     ]
     assert (shown.end, shown.rows, shown.error) == ("failed", 3, "")
 
@@ -286,3 +297,30 @@ def _now() -> Any:
     from datetime import UTC, datetime
 
     return datetime.now(UTC)
+
+
+async def test_auditors_see_what_flowed_where_and_others_do_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    source, target = GraphColumn("c.hr.employee", "salary"), GraphColumn("c.hr.report", "pay")
+    edge = Edge(
+        source=source,
+        target=target,
+        subtype="IDENTITY",
+        masking=True,
+        expression=None,
+        statements=1,
+        finished=True,
+        first_seen=NOW,
+        last_seen=NOW,
+        last_statement=None,
+    )
+
+    async def statement(*_: Any) -> Any:
+        return SimpleNamespace(edges=[edge] * (MAX_FLOWS + 2))
+
+    monkeypatch.setattr(events_page, "statement", statement)
+    shown = await show("ben", event())
+    assert shown.flows[0] == ShownFlow(
+        source="c.hr.employee.salary", target="c.hr.report.pay", carries="masked"
+    )
+    assert (len(shown.flows), shown.more_flows) == (MAX_FLOWS, 2)
+    assert (await show("cleo", event())).flows == ()

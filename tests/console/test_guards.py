@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+from contextlib import AbstractContextManager
+
 import pytest
 
 from gateway.admin.requests import BadRequest
@@ -34,15 +37,41 @@ def test_who_asks_too_often_waits_and_others_do_not() -> None:
     assert len(RateLimit(1, 1, most=2)._left) == 0
 
 
-def test_streams_have_places() -> None:
+async def test_streams_have_places() -> None:
     places = Places(3, 2)
-    with places.of("ann"), places.of("ann"):
-        with pytest.raises(TooMany), places.of("ann"):
+
+    def place(user: str) -> AbstractContextManager[None]:
+        return places.of(user, lambda: False)
+
+    with place("ann"), place("ann"):
+        with pytest.raises(TooMany), place("ann"):
             pass
-        with places.of("ben"), pytest.raises(TooMany), places.of("cleo"):
+        with place("ben"), pytest.raises(TooMany), place("cleo"):
             pass
-    with places.of("ann"):
-        assert places._open.total() == 1
+    with place("ann"):
+        assert len(places._open) == 1
+
+
+async def test_the_place_of_who_has_left_is_free_at_once() -> None:
+    places, has_left, waiting = Places(3, 1), asyncio.Event(), asyncio.Event()
+
+    async def read() -> None:
+        with places.of("ann", has_left.is_set):
+            waiting.set()
+            await asyncio.Event().wait()
+
+    reader = asyncio.create_task(read())
+    await waiting.wait()
+    with pytest.raises(TooMany), places.of("ann", lambda: False):
+        pass
+    assert not reader.cancelling()
+    has_left.set()
+    with places.of("ann", lambda: False):
+        # What was done for him ends, and takes nobody's place along.
+        await asyncio.gather(reader, return_exceptions=True)
+        assert reader.cancelled()
+        with pytest.raises(TooMany), places.of("ann", lambda: False):
+            pass
 
 
 def test_without_tls_only_names_of_this_machine_are_answered() -> None:

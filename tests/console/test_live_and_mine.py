@@ -3,6 +3,7 @@ explained."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
@@ -13,7 +14,7 @@ import pytest
 
 from gateway.admin.requests import NotFound
 from gateway.console.pages import mine as mine_page
-from gateway.console.pages.events import build_event_part
+from gateway.console.pages.events import EventPages, build_event_part
 from gateway.console.pages.live import (
     CancelParameters,
     EndParameters,
@@ -31,6 +32,7 @@ from gateway.console.pages.mine import (
 )
 from gateway.console.pages.overview import OverviewPage, build_overview_part, sum_up
 from gateway.console.routes import NoParameters
+from gateway.console.site import STREAMS_OF_ONE
 from gateway.console.texts import ShownTexts
 from gateway.errors import LedgerUnavailable
 from gateway.model.policy import (
@@ -197,8 +199,21 @@ async def test_an_event_is_sent_when_something_has_changed(
         assert [one[1] for one in console.recorded] == ["watch_live"]
 
 
+async def test_a_page_that_is_loaded_again_and_again_has_its_events(gateways: Gateways) -> None:
+    console = FakeConsole([build_live_part(gateways.live())])
+    async with serving(console) as nobody:
+        ben = await as_user(console, nobody, "ben")
+        headers = {"Cookie": f"sluice-console={ben.secret}", "Sec-Fetch-Site": "same-origin"}
+        for _ in range(3 * STREAMS_OF_ONE):
+            answer = await ben.http.get(f"{ben.url}/api/v1/live/events", headers=headers)
+            assert answer.status == 200
+            answer.close()  # the connection with it
+            await asyncio.sleep(0)
+
+
 async def test_the_page_has_buttons_for_administrators_alone(gateways: Gateways) -> None:
-    console = FakeConsole([build_live_part(gateways.live()), build_event_part(MagicMock())])
+    events = build_event_part(EventPages(*[MagicMock()] * 3))
+    console = FakeConsole([build_live_part(gateways.live()), events])
     async with serving(console) as nobody:
         ben, ann = [await as_user(console, nobody, name) for name in ("ben", "ann")]
         assert "/console/live/end" not in (await ben.ask("GET", "/console/live"))[1]

@@ -9,7 +9,9 @@ import socket
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -20,8 +22,42 @@ from gateway.demo.jobs import COUNTED, FOUND
 from gateway.demo.run import DemoOptions, prepare
 from gateway.demo.tour import PEOPLE, STOPS
 from gateway.settings import load_settings
+from tests.e2e.console_visitor import ConsoleVisitor
 from tests.e2e.running import query, until
 from tests.speed import patience
+
+SALARIES = "SELECT name, email FROM hr.employee ORDER BY id LIMIT 1"
+
+
+def ask_for_access(console: str, ask: Callable[[str], list[tuple[Any, ...]]]) -> None:
+    """Go the ways that the README tells a newcomer, by the pages' own links and forms."""
+    carol, alice, dave = (
+        ConsoleVisitor(console, name, f"{name}-demo") for name in ("carol", "alice", "dave")
+    )
+    seen = carol.open("/console/table-access?table=sales.customer")
+    assert re.search(r"card</code>.*only the last 4 characters.*card numbers", seen, re.DOTALL)
+    seen = alice.open("/console/table-access?user=bob&table=sales.customer")
+    assert "region = &#39;EMEA&#39;" in seen
+    assert "a hash of the value" in seen
+    with pytest.raises(Exception, match="SLUICE_ACCESS_DENIED"):
+        ask(SALARIES)
+    # What was refused is on a disk before it is said, and in PostgreSQL a moment later.
+    until(lambda: "hr.employee" in carol.open("/console/events"), "the refusal")
+    carol.follow(r"/console/events/[0-9a-f-]{36}")
+    carol.follow(r"/console/requests/new\?[^\"]*")
+    assert "carol" in carol.send("/console/requests/ask", reason="a customer asks who his contact is")
+    dave.open("/console/requests?which=decide")
+    dave.follow(r"/console/requests/\d+")
+    dave.send(r"/console/requests/\d+/grant")
+    number = dave.at.rsplit("/", 1)[1]
+    until(lambda: "it can be used now" in carol.open(f"/console/requests/{number}"), "the grant in force")
+    assert "only the last" not in carol.follow(r"/console/table-access\?[^\"]*")
+    assert "Liam Haddad" in carol.send("/console/table-samples")
+    # It gives access, and leaves what masks.
+    assert ask(SALARIES) == [("Liam Haddad", "xxxx.xxxxxx@xxxxxxxxx.xxxxxxx")]
+    dave.open(f"/console/requests/{number}")
+    dave.send(r"/console/requests/\d+/end", reason="it is done")
+
 
 FREE_PORTS = ("--port", "0", "--connect-port", "0", "--admin-port", "0")
 
@@ -166,6 +202,11 @@ def test_a_second_start_finds_the_data_and_ctrl_c_stops_everything(directory: Pa
         check=False,
     )
     assert "5 rows selected" in beeline.stderr
+    address = re.search(r"(http://localhost:\d+)/console/", demo.output)
+    assert address is not None
+    ask_for_access(
+        address[1], lambda sql: query("127.0.0.1", int(port[1]), "carol", sql, password="carol-demo")
+    )
     assert demo.left_running() != []
     assert demo.end(signal.SIGINT) == 0, demo.output[-3000:]
     assert demo.left_running() == []

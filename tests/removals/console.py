@@ -34,6 +34,13 @@ REMOVALS = (
         "console.test_downloads",
     ),
     Removal("console-rate", "who asks too often waits", Never(), "console.test_guards"),
+    Removal("console-places", "nobody has all streams to himself", Becomes("False"), "console.test_guards"),
+    Removal(
+        "console-places-of-the-gone",
+        "who has left keeps no place, and only he loses one",
+        Never(),
+        "console.test_guards",
+    ),
     Removal("console-hidden-shown", "what is not seen in a text is shown", Never(), "console.test_display"),
     Removal("console-own-event", "events of others are for auditors alone", Never(), "console.test_events"),
     Removal("literals-hidden", "literals of others are replaced", Always(), "console.test_events"),

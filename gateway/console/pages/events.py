@@ -17,18 +17,18 @@ from gateway.console.routes import (
     ConsolePage,
     ConsolePart,
     ConsoleRoute,
-    Recorded,
     Viewer,
-    Who,
     parameter,
 )
 from gateway.console.texts import ShownTexts
+from gateway.lineage.graph import Edge, see_all_columns, statement
 from gateway.model.audit import AuditEvent
 
 FindEvent = Callable[[Any, uuid.UUID], Awaitable[tuple[Found | None, list[AuditEvent]]]]
 """A connection and an id → the event, and what else there is of its statement."""
 MAX_REFUSALS = 20
 MAX_DECISIONS = 2_000
+MAX_FLOWS = 100
 _REFUSALS = """
 SELECT event_id, time, code, statement FROM sluice.audit_event
 WHERE user_name = $1 AND time > now() - interval '30 days' AND kind = 'decided' AND verdict = 'refused'
@@ -91,6 +91,16 @@ class ShownScan:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ShownFlow:
+    """What a statement had flow from one column into another."""
+
+    source: str
+    target: str
+    carries: str
+    """`values`, `masked`, or `influence` of a condition."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ShownTiming:
     """How long one step took."""
 
@@ -123,6 +133,9 @@ class ShownEvent:
     more_decisions: int
     obligations: tuple[ShownObligation, ...]
     scans: tuple[ShownScan, ...]
+    flows: tuple[ShownFlow, ...]
+    """Its lineage, for auditors; empty until that is made, seconds after its end."""
+    more_flows: int
     timings: tuple[ShownTiming, ...]
     end: str
     ended_at: str
@@ -178,7 +191,12 @@ class EventPages:
             raise NotFound(NOT_THERE)
         if not (viewer.is_auditor or _concerns(found.event, viewer)):  # RULE (console-own-event)
             raise NotFound(NOT_THERE)
-        return await self._build(viewer, found, others)
+        flows: Sequence[Edge] = ()
+        if viewer.is_auditor and found.event.statement_id:
+            async with self._connect() as connection:
+                brought = await statement(connection, uuid.UUID(found.event.statement_id), see_all_columns)
+            flows = brought.edges if brought is not None else ()
+        return await self._build(viewer, found, others, flows)
 
     async def search(self, viewer: Viewer, asked: EventSearch) -> FoundEvent:
         """Return an event where an id is given, and the viewer's own last refusals."""
@@ -201,14 +219,16 @@ class EventPages:
         )
         return FoundEvent(event=event, fault=fault, refusals=refusals)
 
-    async def _build(self, viewer: Viewer, found: Found, others: Sequence[AuditEvent]) -> ShownEvent:
+    async def _build(
+        self, viewer: Viewer, found: Found, others: Sequence[AuditEvent], flows: Sequence[Edge]
+    ) -> ShownEvent:
         event, end = found.event, found.end
         body = event.body
         end_body: Mapping[str, Any] = end.body if end is not None else {}
         is_cut = not viewer.is_auditor
         whole = self._texts.are_whole(viewer, event.user)
-        text, sent, forwarded = await self._shown_texts(viewer, event, is_cut=is_cut)
-        decisions = [_decision(one) for one in _listed(body, "decisions")]
+        text, sent, forwarded = await self._show_texts(viewer, event, is_cut=is_cut)
+        decisions = [_decision(one) for one in _list_of(body, "decisions")]
         denied = [one for one in decisions if not one.allowed and not one.about]
         refused = body.get("verdict") == "refused"
         return ShownEvent(
@@ -229,6 +249,11 @@ class EventPages:
             more_decisions=0 if is_cut else max(0, len(decisions) - MAX_DECISIONS),
             obligations=_obligations(body, is_cut=is_cut),
             scans=() if is_cut else _scans(body),
+            flows=tuple(
+                ShownFlow(source=str(one.source), target=str(one.target), carries=one.carries.name.lower())
+                for one in flows[:MAX_FLOWS]
+            ),
+            more_flows=max(0, len(flows) - MAX_FLOWS),
             timings=_timings(body, end_body),
             end=_text(end_body, "outcome"),
             ended_at=end.time if end is not None else "",
@@ -248,12 +273,12 @@ class EventPages:
             return message
         return self._texts.show_message(viewer, message, owner=event.user)
 
-    async def _shown_texts(
+    async def _show_texts(
         self, viewer: Viewer, event: AuditEvent, *, is_cut: bool
     ) -> tuple[str, Pieces, Pieces]:
         body = event.body
         kind: Any = "plan" if "plan" in body else "sql"
-        texts = tuple(str(one) for one in _listed(body, "texts"))
+        texts = tuple(str(one) for one in _list_of(body, "texts"))
         text = await self._texts.show(
             viewer, _text(body, "reqData"), owner=event.user, kind=kind, texts=texts
         )
@@ -278,15 +303,15 @@ def _whole(body: Mapping[str, Any], name: str) -> int | None:
     return found if isinstance(found, int) else None
 
 
-def _listed(body: Mapping[str, Any], name: str) -> list[Any]:
+def _list_of(body: Mapping[str, Any], name: str) -> list[Any]:
     found = body.get(name)
     return found if isinstance(found, list) else []
 
 
 def _who(body: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
     """Return groups, roles and attributes as they were then."""
-    found = {name: tuple(str(one) for one in _listed(body, name)) for name in ("groups", "roles")}
-    pairs = [one for one in _listed(body, "attributes") if isinstance(one, list) and len(one) == 2]
+    found = {name: tuple(str(one) for one in _list_of(body, name)) for name in ("groups", "roles")}
+    pairs = [one for one in _list_of(body, "attributes") if isinstance(one, list) and len(one) == 2]
     return found | {"attributes": tuple(f"{name} = {value}" for name, value in pairs)}
 
 
@@ -297,7 +322,7 @@ def _decision(found: Mapping[str, Any]) -> ShownDecision:
         kind=kind,
         action=_text(found, "action"),
         allowed=found.get("result") == 1,
-        columns=tuple(str(one) for one in _listed(found, "columns")),
+        columns=tuple(str(one) for one in _list_of(found, "columns")),
         policy=found.get("policy", -1),
         policy_name=_text(found, "policy_name"),
         policy_version=found.get("policy_version") or 0,
@@ -334,9 +359,9 @@ def _obligations(body: Mapping[str, Any], *, is_cut: bool) -> tuple[ShownObligat
             policy_version=0 if is_cut else one.get("policy_version") or 0,
             definer=_text(scan, "definer"),
         )
-        for scan in _listed(body, "scans")
+        for scan in _list_of(body, "scans")
         if not (is_cut and scan.get("definer"))
-        for one in _listed(scan, "obligations")
+        for one in _list_of(scan, "obligations")
     )
 
 
@@ -348,7 +373,7 @@ def _scans(body: Mapping[str, Any]) -> tuple[ShownScan, ...]:
             columns=tuple(map(str, one["columns"])) if isinstance(one.get("columns"), list) else None,
             definer=_text(one, "definer"),
         )
-        for one in _listed(body, "scans")
+        for one in _list_of(body, "scans")
     )
 
 
@@ -363,13 +388,15 @@ def _timings(body: Mapping[str, Any], end: Mapping[str, Any]) -> tuple[ShownTimi
         found.append(ShownTiming(name="Wait and Spark", ms=float(spark), meaning=told))
         told = "rows on their way to the client, and the client's own time"
         found.append(ShownTiming(name="Relay", ms=max(0.0, round(whole - spark, 3)), meaning=told))
+        told = "from the decision, once it was on record, to the end: waiting, Spark and relay together"
+        found.append(ShownTiming(name="In all", ms=float(whole), meaning=told))
     return tuple(found)
 
 
 def _facts(event: AuditEvent, others: Sequence[AuditEvent], *, is_cut: bool) -> dict[str, str]:
     """Return what else the record has that fits into a line."""
     body = event.body
-    names = [str(one) for one in _listed(body, "namespace")]
+    names = [str(one) for one in _list_of(body, "namespace")]
     found = {
         "Action": _text(body, "action"),
         "Kind of statement": _text(body, "plan_class"),
@@ -388,8 +415,8 @@ def _facts(event: AuditEvent, others: Sequence[AuditEvent], *, is_cut: bool) -> 
             "Versions": _text(body, "snapshot"),
             "Gateway": event.gateway,
             "Spark": _text(body, "backend"),
-            "Settings": ", ".join(_setting(one) for one in _listed(body, "settings")),
-            "User's code": ", ".join(map(str, _listed(body, "user_code"))),
+            "Settings": ", ".join(_setting(one) for one in _list_of(body, "settings")),
+            "User's code": ", ".join(map(str, _list_of(body, "user_code"))),
             "Also recorded": ", ".join(sorted({one.kind for one in others})),
         }
     return {name: value for name, value in found.items() if value}
@@ -401,30 +428,20 @@ def _setting(found: Any) -> str:
 
 def build_event_part(service: EventPages) -> ConsolePart:
     """Return the routes and pages."""
-    shown = ConsoleRoute(
+    shown = ConsoleRoute.get(
+        "/events/{event}",
+        service.show,
+        "One event of the record, by its id: what was decided, by what, and what came of it.",
         name="show_event",
-        method="GET",
-        path="/events/{event}",
-        about="One event of the record, by its id: what was decided, by what, and what came of it.",
-        parameters=EventParameters,
-        result=ShownEvent,
-        who=Who.LOGGED_IN,
         own="Whoever is no auditor gets his own events alone, without policies, and what he sent himself.",
-        handle=service.show,
-        recorded=Recorded.EACH,
         examples={"event": "01920000-0000-7000-8000-000000000000"},
     )
-    search = ConsoleRoute(
+    search = ConsoleRoute.get(
+        "/events",
+        service.search,
+        "Finds an event by its id; lists the statements of one's own that were refused.",
         name="find_event",
-        method="GET",
-        path="/events",
-        about="Finds an event by its id; lists the statements of one's own that were refused.",
-        parameters=EventSearch,
-        result=FoundEvent,
-        who=Who.LOGGED_IN,
         own="As `show_event`; the list has statements of the viewer alone.",
-        handle=service.search,
-        recorded=Recorded.EACH,
     )
     return ConsolePart(
         routes=(shown, search),

@@ -14,9 +14,7 @@ from gateway.console.routes import (
     ConsoleRoute,
     NoParameters,
     PagedParameters,
-    Recorded,
     Viewer,
-    Who,
     decode_cursor,
     encode_cursor,
     parameter,
@@ -164,34 +162,23 @@ class InventoryPages:
 def part(pages: InventoryPages) -> ConsolePart:
     """Return the routes and pages of it."""
     found = (
-        ("list_datasets", "/datasets", "Files that became tables", DatasetQuestion, FileTableList),
-        ("list_catalogs", "/catalogs", "Catalogs", NoParameters, CatalogList),
-        ("list_job_runs", "/job-runs", "Jobs", JobRunQuestion, JobRunList),
+        ("/datasets", pages.list_datasets, "Files that became tables", " when they were first named"),
+        ("/catalogs", pages.list_catalogs, "Catalogs", ", and whose policies speak for them"),
+        ("/job-runs", pages.list_job_runs, "Jobs", " that ran on Spark, the newest first"),
     )
-    about = {
-        "list_datasets": "Files that became tables when they were first named.",
-        "list_catalogs": "Catalogs, and whose policies speak for them.",
-        "list_job_runs": "Runs of jobs on Spark, the newest first.",
-    }
     routes = [
-        ConsoleRoute(
-            name=name,
-            method="GET",
-            path=path,
-            about=about[name],
-            parameters=parameters,
-            result=result,
-            who=Who.AUDITOR,
-            handle=getattr(pages, name),
-            recorded=Recorded.NEVER,
+        ConsoleRoute.get(
+            path,
+            handle,
+            f"{title}{which}.",
             unrecorded_because="It shows what there is, and nothing of the record.",
         )
-        for name, path, _, parameters, result in found
+        for path, handle, title, which in found
     ]
     return ConsolePart(
         routes=routes,
         pages=[
             ConsolePage(route=route, path=path, template=f"{path[1:].replace('-', '_')}.html", title=title)
-            for route, (_, path, title, _, _) in zip(routes, found, strict=True)
+            for route, (path, _, title, _) in zip(routes, found, strict=True)
         ],
     )

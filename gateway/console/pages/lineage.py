@@ -20,9 +20,7 @@ from gateway.console.routes import (
     ConsolePart,
     ConsoleRoute,
     PagedParameters,
-    Recorded,
     Viewer,
-    Who,
     decode_cursor,
     encode_cursor,
     parameter,
@@ -287,7 +285,7 @@ class LineagePages:
             found = await load_neighbourhood(connection, start[0], opened, _knows(sight))
             edges = await self._filter(viewer, sight, found.edges)
         drawing = await draw(found)
-        shown = [_shown(one, found) for one in drawing.columns]
+        shown = [_show(one, found) for one in drawing.columns]
         return replace(
             _empty_view(str(found.start), ()),
             columns=tuple(shown),
@@ -358,7 +356,7 @@ class LineagePages:
                 if self._report is None or self._made_s < wanted_s:
                     async with self._connect() as connection:
                         report = await self._make_report(connection)
-                    self._made_s, self._report = time.monotonic(), _laundered(report)
+                    self._made_s, self._report = time.monotonic(), _show_copy(report)
         return self._report or Laundered(made_at=None, items=(), columns=0, people=0, cut_off=())
 
     def _sight_of(self, connection: Any, viewer: Viewer) -> SeesLineage | None:
@@ -410,7 +408,7 @@ def _empty_view(start: str, choices: tuple[str, ...]) -> LineageView:
     )
 
 
-def _shown(drawn: DrawnColumn, found: Neighbourhood) -> ShownColumn:
+def _show(drawn: DrawnColumn, found: Neighbourhood) -> ShownColumn:
     column = drawn.column
 
     def side(direction: Direction) -> ShownSide:
@@ -459,7 +457,7 @@ def _edge(edge: Edge) -> ShownEdge:
     )
 
 
-def _laundered(report: LaunderingReport) -> Laundered:
+def _show_copy(report: LaunderingReport) -> Laundered:
     return Laundered(
         made_at=datetime.now(UTC),
         items=tuple(
@@ -488,54 +486,37 @@ def _laundered(report: LaunderingReport) -> Laundered:
 
 def part(service: LineagePages) -> ConsolePart:
     """Return the routes and the pages."""
-    everybody: dict[str, Any] = {
-        "who": Who.LOGGED_IN,
-        "own": OWN,
-        "recorded": Recorded.NEVER,
-        "unrecorded_because": NOT_RECORDED,
-    }
-    shown = ConsoleRoute(
+    shown = ConsoleRoute.get(
+        "/lineage",
+        service.show,
+        "Show a column with what feeds it and what it feeds, one level each way, and of those opened "
+        "likewise.",
         name="show_lineage",
-        method="GET",
-        path="/lineage",
-        about="Show a column with what feeds it and what it feeds, one level each way, and of those that are "
-        "opened likewise.",
-        parameters=AskedLineage,
-        result=LineageView,
-        handle=service.show,
-        **everybody,
+        own=OWN,
+        unrecorded_because=NOT_RECORDED,
     )
-    impact = ConsoleRoute(
+    impact = ConsoleRoute.get(
+        "/lineage/impact",
+        service.report_impact,
+        "List what dropping or tagging a column would reach.",
         name="show_impact",
-        method="GET",
-        path="/lineage/impact",
-        about="List what dropping or tagging a column would reach.",
-        parameters=AskedImpact,
-        result=Impact,
-        handle=service.report_impact,
+        own=OWN,
+        unrecorded_because=NOT_RECORDED,
         examples={"column": "hr.employee.salary"},
-        **everybody,
     )
-    columns = ConsoleRoute(
+    columns = ConsoleRoute.get(
+        "/lineage/columns",
+        service.list_columns,
+        "Search columns of the graph by a part of their names.",
         name="find_columns",
-        method="GET",
-        path="/lineage/columns",
-        about="Search columns of the graph by a part of their names.",
-        parameters=AskedColumns,
-        result=ColumnList,
-        handle=service.list_columns,
-        **everybody,
+        own=OWN,
+        unrecorded_because=NOT_RECORDED,
     )
-    laundering = ConsoleRoute(
+    laundering = ConsoleRoute.get(
+        "/lineage/laundering",
+        service.report_laundering,
+        "List copies of protected columns that somebody may read who may not read the columns.",
         name="show_laundering",
-        method="GET",
-        path="/lineage/laundering",
-        about="List copies of protected columns that somebody may read who may not read the columns.",
-        parameters=AskedLaundering,
-        result=Laundered,
-        who=Who.AUDITOR,
-        handle=service.report_laundering,
-        recorded=Recorded.EACH,
     )
     return ConsolePart(
         routes=(columns, shown, impact, laundering),

@@ -254,39 +254,25 @@ def _count(sessions: Sequence[_Json], statements: Sequence[_Json]) -> tuple[Live
 
 def build_live_part(service: LivePages) -> ConsolePart:
     """Return the routes, the page and its forms."""
-    shown = ConsoleRoute(
+    shown = ConsoleRoute.get(
+        "/live",
+        service.show,
+        "Open sessions, and statements that wait or run, of every gateway.",
         name="show_live",
-        method="GET",
-        path="/live",
-        about="Open sessions, and statements that wait or run, of every gateway.",
-        parameters=LiveParameters,
-        result=Live,
-        who=Who.AUDITOR,
-        handle=service.show,
         recorded=Recorded.ONCE,
     )
-    cancel = ConsoleRoute(
+    cancel = ConsoleRoute.post(
+        "/live/statements/{statement}/cancel",
+        service.cancel,
+        "Has a statement stopped, in whichever gateway it is.",
         name="cancel_statement",
-        method="POST",
-        path="/live/statements/{statement}/cancel",
-        about="Has a statement stopped, in whichever gateway it is.",
-        parameters=CancelParameters,
-        result=LiveChange,
-        who=Who.ADMINISTRATOR,
-        handle=service.cancel,
-        recorded=Recorded.EACH,
         examples={"statement": "01920000-0000-7000-8000-000000000000"},
     )
-    end = ConsoleRoute(
+    end = ConsoleRoute.post(
+        "/live/sessions/{session}/end",
+        service.end,
+        "Ends a session, with what runs in it.",
         name="end_session",
-        method="POST",
-        path="/live/sessions/{session}/end",
-        about="Ends a session, with what runs in it.",
-        parameters=EndParameters,
-        result=LiveChange,
-        who=Who.ADMINISTRATOR,
-        handle=service.end,
-        recorded=Recorded.EACH,
         examples={"session": "01920000-0000-7000-8000-000000000000", "user": "carol"},
     )
     return ConsolePart(

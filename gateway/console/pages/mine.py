@@ -23,7 +23,6 @@ from gateway.console.routes import (
     NoParameters,
     Recorded,
     Viewer,
-    Who,
     parameter,
 )
 from gateway.model.bounded import BoundedDict
@@ -263,8 +262,9 @@ def write_resources(resources: ResourceSet) -> str:
 
 
 def _some_of(values: Sequence[str]) -> str:
-    more = len(values) - MAX_VALUES
-    return " or ".join(values[:MAX_VALUES]) + (f" or one of {more} more" if more > 0 else "")
+    if len(values) > MAX_VALUES:
+        return f"{values[0]} or one of {len(values) - 1} others"
+    return " or ".join(values)
 
 
 def _end_of(policy: Policy) -> str:
@@ -324,55 +324,36 @@ def explain_connecting(at: Endpoints, user: str) -> Iterable[HowTo]:
 
 def build_mine_part(service: MinePage) -> ConsolePart:
     """Return the routes, the page and its forms."""
-    shown = ConsoleRoute(
+    shown = ConsoleRoute.get(
+        "/mine",
+        service.show,
+        "What policies grant the viewer, his sessions, tokens and statements, and how to connect.",
         name="show_mine",
-        method="GET",
-        path="/mine",
-        about="What policies grant the viewer, his sessions, tokens and statements, and how to connect.",
-        parameters=NoParameters,
-        result=Mine,
-        who=Who.LOGGED_IN,
         own="Everything is asked for by the viewer's own name.",
-        handle=service.show,
         recorded=Recorded.ONCE,
     )
-    end = ConsoleRoute(
+    end = ConsoleRoute.post(
+        "/mine/sessions/{session}/end",
+        service.end_session,
+        "Ends one of the viewer's own sessions.",
         name="end_own_session",
-        method="POST",
-        path="/mine/sessions/{session}/end",
-        about="Ends one of the viewer's own sessions.",
-        parameters=OwnSessionParameters,
-        result=LiveChange,
-        who=Who.LOGGED_IN,
         own="A session is found by the viewer's name and its id together.",
-        handle=service.end_session,
-        recorded=Recorded.EACH,
         examples={"session": "01920000-0000-7000-8000-000000000000"},
     )
-    cancel = ConsoleRoute(
+    cancel = ConsoleRoute.post(
+        "/mine/statements/{statement}/cancel",
+        service.cancel,
+        "Cancels one of the viewer's own statements.",
         name="cancel_own_statement",
-        method="POST",
-        path="/mine/statements/{statement}/cancel",
-        about="Cancels one of the viewer's own statements.",
-        parameters=OwnStatementParameters,
-        result=LiveChange,
-        who=Who.LOGGED_IN,
         own="The statement must be among the viewer's own that run.",
-        handle=service.cancel,
-        recorded=Recorded.EACH,
         examples={"statement": "01920000-0000-7000-8000-000000000000"},
     )
-    logins = ConsoleRoute(
+    logins = ConsoleRoute.post(
+        "/mine/logins/end",
+        service.end_logins,
+        "Logs the viewer out of the console everywhere.",
         name="end_own_logins",
-        method="POST",
-        path="/mine/logins/end",
-        about="Logs the viewer out of the console everywhere.",
-        parameters=NoParameters,
-        result=LiveChange,
-        who=Who.LOGGED_IN,
         own="Sessions of the viewer's name alone.",
-        handle=service.end_logins,
-        recorded=Recorded.EACH,
     )
     return ConsolePart(
         routes=(shown, end, cancel, logins),

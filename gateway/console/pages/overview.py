@@ -8,6 +8,7 @@ import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from typing import Any
 
 from gateway.console.routes import (
@@ -17,7 +18,6 @@ from gateway.console.routes import (
     NoParameters,
     Recorded,
     Viewer,
-    Who,
 )
 from gateway.errors import BackendUnavailable, LedgerUnavailable
 
@@ -104,6 +104,8 @@ class Overview:
     messages: tuple[str, ...]
     alarms: tuple[str, ...] = ()
     """What everybody who watches has to know."""
+    as_of: datetime | None = None
+    """When the gateways said so: all who look share one answer of theirs for some seconds."""
 
 
 class OverviewPage:
@@ -133,7 +135,9 @@ class OverviewPage:
         async with self._asking:
             if self._known is None or self._known_at < begun:
                 health, messages = await self._ask()
-                found = replace(sum_up(health, messages), alarms=tuple(await self._alarms()))
+                found = replace(
+                    sum_up(health, messages), alarms=tuple(await self._alarms()), as_of=datetime.now(UTC)
+                )
                 self._known, self._known_at = found, self._clock()
             return self._known
 
@@ -285,15 +289,11 @@ def _age(seconds: float) -> str:
 
 def build_overview_part(service: OverviewPage) -> ConsolePart:
     """Return the route and its page."""
-    route = ConsoleRoute(
+    route = ConsoleRoute.get(
+        "/overview",
+        service.show,
+        "How gateways, parsers, Sparks, PostgreSQL and policies are doing.",
         name="show_overview",
-        method="GET",
-        path="/overview",
-        about="How gateways, parsers, Sparks, PostgreSQL and policies are doing.",
-        parameters=NoParameters,
-        result=Overview,
-        who=Who.AUDITOR,
-        handle=service.show,
         recorded=Recorded.ONCE,
     )
     page = ConsolePage(

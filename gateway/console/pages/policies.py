@@ -20,9 +20,7 @@ from gateway.console.routes import (
     ConsolePart,
     ConsoleRoute,
     PagedParameters,
-    Recorded,
     Viewer,
-    Who,
     decode_cursor,
     encode_cursor,
     parameter,
@@ -287,7 +285,7 @@ class PolicyPages:
                 within = [keys[max(0, place) :] for keys, place in zip(within, places, strict=True)]
             others = asked.who and not sight.is_own(asked.who, asked.name)
             # Whom else a policy names is told nobody who sees a part of it.
-            may_see = sight.sees_whole if others else sight.may_see  # RULE (console-who-oracle)
+            may_see = sight.sees_whole if others else sight.may_list  # RULE (console-who-oracle)
             page = directory.find_page(
                 _criteria(asked),
                 after=after,
@@ -503,55 +501,32 @@ def _resource_at(path: TreePath) -> Resource:
 
 def part(pages: PolicyPages) -> ConsolePart:
     """Return the routes and pages of it."""
-    listed = ConsoleRoute(
-        name="list_policies",
-        method="GET",
-        path="/policies",
-        about="Policies by resource, user, group, role, tag and zone, a page at a time.",
-        parameters=PolicyListQuestion,
-        result=PolicyList,
-        who=Who.LOGGED_IN,
+    listed = ConsoleRoute.get(
+        "/policies",
+        pages.list_policies,
+        "Policies by resource, user, group, role, tag and zone, a page at a time.",
         own=_OWN,
-        handle=pages.list_policies,
-        recorded=Recorded.NEVER,
         unrecorded_because=_NOT_OF_RECORD,
     )
-    tree = ConsoleRoute(
+    tree = ConsoleRoute.get(
+        "/policy-tree",
+        pages.list_tree,
+        "The resources that policies name, right below one place of their tree.",
         name="list_policy_tree",
-        method="GET",
-        path="/policy-tree",
-        about="The resources that policies name, right below one place of their tree.",
-        parameters=TreeQuestion,
-        result=PolicyTree,
-        who=Who.AUDITOR,
-        handle=pages.list_tree,
-        recorded=Recorded.NEVER,
         unrecorded_because=_NOT_OF_RECORD,
     )
-    shown = ConsoleRoute(
-        name="show_policy",
-        method="GET",
-        path="/policy",
-        about="One policy with its source, cases, history and last use.",
-        parameters=PolicyKeyQuestion,
-        result=ShownPolicy,
-        who=Who.LOGGED_IN,
+    shown = ConsoleRoute.get(
+        "/policy",
+        pages.show_policy,
+        "One policy with its source, cases, history and last use.",
         own=_OWN,
-        handle=pages.show_policy,
-        recorded=Recorded.NEVER,
         unrecorded_because=_NOT_OF_RECORD,
         examples={"service": "spark", "name": "nothing"},
     )
-    matrix = ConsoleRoute(
-        name="show_matrix",
-        method="GET",
-        path="/policy-matrix",
-        about="Who may do what with the resources right below one place, by the engine's decisions.",
-        parameters=MatrixQuestion,
-        result=AccessMatrix,
-        who=Who.AUDITOR,
-        handle=pages.show_matrix,
-        recorded=Recorded.NEVER,
+    matrix = ConsoleRoute.get(
+        "/policy-matrix",
+        pages.show_matrix,
+        "Who may do what with the resources right below one place, by the engine's decisions.",
         unrecorded_because=_NOT_OF_RECORD,
     )
     return ConsolePart(

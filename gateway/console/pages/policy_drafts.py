@@ -22,9 +22,7 @@ from gateway.console.routes import (
     ConsoleRoute,
     NoParameters,
     PagedParameters,
-    Recorded,
     Viewer,
-    Who,
     decode_cursor,
     encode_cursor,
     parameter,
@@ -392,105 +390,57 @@ def _patch(before: str, draft: PolicyDraft) -> str:
 
 def part(pages: DraftPages) -> ConsolePart:
     """Return the routes, pages and forms of it."""
-    listed = ConsoleRoute(
-        name="list_drafts",
-        method="GET",
-        path="/policy-drafts",
-        about="Drafts of packs and policies.",
-        parameters=DraftListQuestion,
-        result=DraftList,
-        who=Who.LOGGED_IN,
+    listed = ConsoleRoute.get(
+        "/policy-drafts",
+        pages.list_drafts,
+        "Drafts of packs and policies.",
         own=_OWN,
-        handle=pages.list_drafts,
-        recorded=Recorded.NEVER,
         unrecorded_because="It shows drafts, and nothing of the record.",
     )
-    checked = ConsoleRoute(
-        name="check_draft",
-        method="GET",
-        path="/policy-drafts/{draft}",
-        about="A draft with its faults, its cases, what it would change, and its impact on the record.",
-        parameters=CheckQuestion,
-        result=CheckedDraft,
-        who=Who.LOGGED_IN,
+    checked = ConsoleRoute.get(
+        "/policy-drafts/{draft}",
+        pages.check_draft,
+        "A draft with its faults, its cases, what it would change, and its impact on the record.",
         own=f"{_OWN} The record is for auditors.",
-        handle=pages.check_draft,
-        recorded=Recorded.EACH,
         examples={"draft": "1"},
     )
-    saved = ConsoleRoute(
-        name="save_draft",
-        method="POST",
-        path="/policy-drafts",
-        about="Keep a draft; nothing of it is in force.",
-        parameters=SaveDraft,
-        result=PolicyDraft,
-        who=Who.LOGGED_IN,
+    saved = ConsoleRoute.post(
+        "/policy-drafts",
+        pages.save_draft,
+        "Keep a draft; nothing of it is in force.",
         own="A draft of what one may write, and changes of one's own drafts alone.",
-        handle=pages.save_draft,
-        recorded=Recorded.EACH,
         examples={"kind": "pack", "target": "none.yaml", "title": "none", "text": "{}"},
     )
-    deleted = ConsoleRoute(
-        name="delete_draft",
-        method="POST",
-        path="/policy-drafts/{draft}/delete",
-        about="Throw a draft away.",
-        parameters=DraftKey,
-        result=DeletedDraft,
-        who=Who.LOGGED_IN,
+    deleted = ConsoleRoute.post(
+        "/policy-drafts/{draft}/delete",
+        pages.delete_draft,
+        "Throw a draft away.",
         own="One's own drafts alone.",
-        handle=pages.delete_draft,
-        recorded=Recorded.EACH,
         examples={"draft": "1"},
     )
-    applied = ConsoleRoute(
-        name="apply_draft",
-        method="POST",
-        path="/policy-drafts/{draft}/apply",
-        about="Put a draft of a policy in force, by the rights that the Ranger-compatible API has.",
-        parameters=DraftKey,
-        result=AppliedDraft,
-        who=Who.LOGGED_IN,
+    applied = ConsoleRoute.post(
+        "/policy-drafts/{draft}/apply",
+        pages.apply_draft,
+        "Put a draft of a policy in force, by the rights that the Ranger-compatible API has.",
         own="One's own drafts, of policies that one may change through the Ranger-compatible API.",
-        handle=pages.apply_draft,
-        recorded=Recorded.EACH,
         examples={"draft": "1"},
     )
-    versions = ConsoleRoute(
-        name="list_versions",
-        method="GET",
-        path="/policy-versions",
-        about="When packs and policies changed, the newest first.",
-        parameters=VersionListQuestion,
-        result=VersionList,
-        who=Who.AUDITOR,
-        handle=pages.list_versions,
-        recorded=Recorded.NEVER,
+    versions = ConsoleRoute.get(
+        "/policy-versions",
+        pages.list_versions,
+        "When packs and policies changed, the newest first.",
         unrecorded_because="It shows changes of policies, and nothing of the record.",
     )
-    compared = ConsoleRoute(
-        name="compare_versions",
-        method="GET",
-        path="/policy-comparison",
-        about="Which policies and which answers differ between two times.",
-        parameters=CompareQuestion,
-        result=ComparedVersions,
-        who=Who.AUDITOR,
-        handle=pages.compare_versions,
-        recorded=Recorded.NEVER,
+    compared = ConsoleRoute.get(
+        "/policy-comparison",
+        pages.compare_versions,
+        "Which policies and which answers differ between two times.",
         unrecorded_because="It shows policies, and nothing of the record.",
     )
-    sources = ConsoleRoute(
-        name="list_sources",
-        method="GET",
-        path="/policy-sources",
-        about="Where policies come from, what is wrong there, and where they are changed.",
-        parameters=NoParameters,
-        result=PolicySources,
-        who=Who.AUDITOR,
-        handle=pages.list_sources,
-        recorded=Recorded.NEVER,
+    sources = ConsoleRoute.get(
+        "/policy-sources",
+        pages.list_sources,
+        "Where policies come from, what is wrong there, and where they are changed.",
         unrecorded_because="It shows how sources are doing, and nothing of the record.",
     )
     return ConsolePart(

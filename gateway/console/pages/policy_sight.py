@@ -47,6 +47,11 @@ class PolicySight:
             return True
         return self.sees_whole(policy)
 
+    def may_list(self, policy: Policy) -> bool:
+        """Whether a policy is one of a list for the viewer: what the gateway itself closes is for those who
+        watch it."""
+        return self.sees_all or (self.may_see(policy) and not policy.is_closing)
+
     def is_own(self, kind: str, name: str) -> bool:
         """Whether a user, group or role is the viewer or one of theirs."""
         own = {"user": {self.subject.user}, "group": self.subject.groups, "role": self.subject.roles}

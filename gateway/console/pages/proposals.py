@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from datetime import datetime
@@ -16,9 +16,7 @@ from gateway.console.routes import (
     ConsolePart,
     ConsoleRoute,
     PagedParameters,
-    Recorded,
     Viewer,
-    Who,
     decode_cursor,
     encode_cursor,
     parameter,
@@ -318,117 +316,45 @@ def _json(value: object) -> str:
 def part(pages: ProposalPages) -> ConsolePart:
     """Return the routes, pages and forms of it."""
 
-    def look(
-        name: str,
-        path: str,
-        about: str,
-        handle: Callable[[Viewer, Any], Awaitable[Any]],
-        parameters: type[Any],
-        result: type[Any],
-        *,
-        recorded: bool = False,
-        examples: Mapping[str, str] | None = None,
-    ) -> ConsoleRoute:
-        return ConsoleRoute(
-            name=name,
-            method="GET",
-            path=path,
-            about=about,
-            parameters=parameters,
-            result=result,
-            who=Who.AUDITOR,
-            handle=handle,
-            recorded=Recorded.EACH if recorded else Recorded.NEVER,
-            unrecorded_because="" if recorded else _NOT_OF_RECORD,
-            examples=examples or {},
-        )
-
-    def change(
-        name: str,
-        path: str,
-        about: str,
-        handle: Callable[[Viewer, Any], Awaitable[Any]],
-        parameters: type[Any],
-        result: type[Any],
-        examples: Mapping[str, str],
-    ) -> ConsoleRoute:
-        return ConsoleRoute(
-            name=name,
-            method="POST",
-            path=path,
-            about=about,
-            parameters=parameters,
-            result=result,
-            who=Who.ADMINISTRATOR,
-            handle=handle,
-            recorded=Recorded.EACH,
-            examples=examples,
-        )
-
-    listed = look(
-        "list_proposals",
+    listed = ConsoleRoute.get(
         "/tag-proposals",
-        "Tags that columns would get from what flows into them.",
         pages.list_proposals,
-        ProposalListQuestion,
-        TagProposalList,
-        recorded=True,
+        "Tags that columns would get from what flows into them.",
     )
-    shown = look(
-        "show_proposal",
+    shown = ConsoleRoute.get(
         "/tag-proposals/{proposal}",
-        "One proposal of a tag with its origins, step by step, and what was decided.",
         pages.show_proposal,
-        ProposalKey,
-        ShownProposal,
-        recorded=True,
+        "One proposal of a tag with its origins, step by step, and what was decided.",
         examples={"proposal": "1"},
     )
-    decided = change(
-        "decide_proposals",
+    decided = ConsoleRoute.post(
         "/tag-proposals",
-        "Accept or reject proposals of tags, all or none.",
         pages.decide_proposals,
-        DecideProposals,
-        TagProposalList,
-        {"proposals": "1", "decision": "accept"},
+        "Accept or reject proposals of tags, all or none.",
+        examples={"proposals": "1", "decision": "accept"},
     )
-    recommended = look(
-        "list_recommendations",
+    recommended = ConsoleRoute.get(
         "/recommendations",
-        "Changes of packs that the use of policies speaks for.",
         pages.list_recommendations,
-        RecommendationQuestion,
-        RecommendationList,
-        recorded=True,
+        "Changes of packs that the use of policies speaks for.",
     )
-    recommendation = look(
-        "show_recommendation",
+    recommendation = ConsoleRoute.get(
         "/recommendations/{recommendation}",
-        "One recommendation with its evidence and the difference it makes to a pack.",
         pages.show_recommendation,
-        RecommendationKey,
-        ShownRecommendation,
-        recorded=True,
+        "One recommendation with its evidence and the difference it makes to a pack.",
         examples={"recommendation": "1"},
     )
-    applied = change(
-        "apply_recommendation",
+    applied = ConsoleRoute.post(
         "/recommendations/{recommendation}/apply",
-        "Write a recommendation to its pack, where this gateway may write that.",
         pages.apply_recommendation,
-        RecommendationKey,
-        DecidedRecommendation,
-        {"recommendation": "1"},
+        "Write a recommendation to its pack, where this gateway may write that.",
+        examples={"recommendation": "1"},
     )
-    rejected = change(
-        "reject_recommendation",
+    rejected = ConsoleRoute.post(
         "/recommendations/{recommendation}/reject",
-        "Reject a recommendation; it comes again only when it is another.",
         pages.reject_recommendation,
-        RecommendationKey,
-        DecidedRecommendation,
-        {"recommendation": "1"},
+        "Reject a recommendation; it comes again only when it is another.",
+        examples={"recommendation": "1"},
     )
     return ConsolePart(
         routes=(

@@ -35,7 +35,6 @@ from gateway.console.routes import (
     ConsolePart,
     ConsoleRoute,
     NotAllowed,
-    Recorded,
     Viewer,
     Who,
     decode_cursor,
@@ -117,7 +116,7 @@ class RecordPages:
         async with self._connect() as connection:
             page = await load_page(connection, query, after=_mark(asked.after), limit=asked.limit)
         return RecordList(
-            items=tuple([await self._shown(viewer, line) for line in page.lines]),
+            items=tuple([await self._show(viewer, line) for line in page.lines]),
             next="" if page.next is None else _cursor(page.next),
             searched_to=page.searched_to,
             tag_incomplete=not whole,
@@ -146,7 +145,7 @@ class RecordPages:
                 page = await load_all(connection, query, after)
             if page is not None or is_first:
                 lines = page.lines if page is not None else ()
-                yield [await self._shown(viewer, line) for line in lines]
+                yield [await self._show(viewer, line) for line in lines]
             if page is None or page.next is None:
                 return
             after, is_first = page.next, False
@@ -187,7 +186,7 @@ class RecordPages:
             whole,
         )
 
-    async def _shown(self, viewer: Viewer, line: RecordLine) -> RecordLine:
+    async def _show(self, viewer: Viewer, line: RecordLine) -> RecordLine:
         statement = await self._texts.show(
             viewer, line.statement, owner=line.user, kind="plan" if line.is_plan else "sql"
         )
@@ -214,17 +213,12 @@ def _cursor(mark: RecordMark) -> str:
 
 def part(service: RecordPages) -> ConsolePart:
     """Return the routes and the page."""
-    listing = ConsoleRoute(
+    listing = ConsoleRoute.get(
+        "/record",
+        service.search,
+        "Search the audit record, newest first.",
         name="list_record",
-        method="GET",
-        path="/record",
-        about="Search the audit record, newest first.",
-        parameters=RecordSearch,
-        result=RecordList,
-        who=Who.LOGGED_IN,
         own=OWN,
-        handle=service.search,
-        recorded=Recorded.EACH,
     )
     return ConsolePart(
         routes=(listing,),

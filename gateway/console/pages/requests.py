@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any, Literal, TypeVar
+from typing import Literal, TypeVar
 
 from gateway.admin.ranger.access_requests import AccessRequests, NotForYou, NotGrantable, StoredRequest
 from gateway.admin.ranger.calls import RangerError
@@ -20,9 +20,7 @@ from gateway.console.routes import (
     ConsoleRoute,
     NotAllowed,
     PagedParameters,
-    Recorded,
     Viewer,
-    Who,
     decode_cursor,
     encode_cursor,
     parameter,
@@ -227,9 +225,9 @@ class RequestPages:
             loud = await self._requests.list_granted(kind=RequestKind.BREAK_GLASS, before=NEWEST, limit=20)
             purposes = await self._requests.list_purposes()
         return RequestList(
-            items=tuple(map(self._shown, found[:limit])),
+            items=tuple(map(self._describe, found[:limit])),
             next=encode_cursor(more or found[limit - 1].id) if more or len(found) > limit else "",
-            break_glass=tuple(map(self._shown, loud)),
+            break_glass=tuple(map(self._describe, loud)),
             purposes=tuple(Purpose(name=name, grants=grants) for name, grants in purposes),
         )
 
@@ -240,7 +238,7 @@ class RequestPages:
         own = viewer.user == found.asker
         place = self._requests.place_of(found.asked.catalog)
         return RequestView(
-            request=self._shown(found),
+            request=self._describe(found),
             history=tuple(
                 ShownStep(time=one.time, who=one.who, step=one.step, reason=one.reason) for one in history
             ),
@@ -301,7 +299,7 @@ class RequestPages:
     async def _step(self, work: Awaitable[StoredRequest]) -> ShownRequest:
         """Take a step. Raises NotAllowed, ConsoleConflict or Faults for what cannot be."""
         try:
-            return self._shown(await work)
+            return self._describe(await work)
         except NotForYou as error:
             raise NotAllowed(str(error)) from None
         except NotGrantable as error:
@@ -320,7 +318,7 @@ class RequestPages:
             raise Faults([f"`{name[:200]}` is no name of a table, such as `hr.employee`"])
         return parts[0], ".".join(parts[1:-1]), parts[-1]
 
-    def _shown(self, found: StoredRequest) -> ShownRequest:
+    def _describe(self, found: StoredRequest) -> ShownRequest:
         lapsed = found.expired and found.state in ("open", "granted")
         return ShownRequest(
             id=found.id,
@@ -354,82 +352,59 @@ def _split_list(values: Sequence[str]) -> tuple[str, ...]:
 def part(service: RequestPages) -> ConsolePart:
     """Return the routes, pages and forms."""
 
-    def reads(
-        name: str, path: str, about: str, asked: type, result: type, handle: Any, **more: Any
-    ) -> ConsoleRoute:
-        return ConsoleRoute(
-            name=name,
-            method="GET",
-            path=path,
-            about=about,
-            parameters=asked,
-            result=result,
-            who=Who.LOGGED_IN,
-            own=OWN,
-            handle=handle,
-            recorded=Recorded.NEVER,
-            unrecorded_because=NOT_RECORDED,
-            **more,
-        )
-
-    def step(name: str, path: str, about: str, asked: type, handle: Any, **examples: str) -> ConsoleRoute:
-        return ConsoleRoute(
-            name=name,
-            method="POST",
-            path=path,
-            about=about,
-            parameters=asked,
-            result=ShownRequest,
-            who=Who.LOGGED_IN,
-            own=OWN,
-            handle=handle,
-            recorded=Recorded.EACH,
-            examples=examples,
-        )
-
-    listing = reads(
-        "list_requests", "/requests", "List requests for access.", AskedRequests, RequestList, service.list
+    listing = ConsoleRoute.get(
+        "/requests",
+        service.list,
+        "List requests for access.",
+        name="list_requests",
+        own=OWN,
+        unrecorded_because=NOT_RECORDED,
     )
-    form = reads(
-        "prepare_request",
+    form = ConsoleRoute.get(
         "/requests/new",
-        "Return what a form for a request is filled in with.",
-        AccessForm,
-        FilledForm,
         service.prepare,
+        "Return what a form for a request is filled in with.",
+        name="prepare_request",
+        own=OWN,
+        unrecorded_because=NOT_RECORDED,
     )
-    one = reads(
-        "show_request",
+    one = ConsoleRoute.get(
         "/requests/{request}",
-        "Show a request with its history.",
-        AskedRequest,
-        RequestView,
         service.show,
+        "Show a request with its history.",
+        name="show_request",
+        own=OWN,
+        unrecorded_because=NOT_RECORDED,
         examples={"request": "1"},
     )
-    ask = step(
-        "ask_access",
-        "/requests",
-        "Ask for access to a table.",
-        NewRequest,
-        service.ask,
-        table="hr.employee",
-        until="2030-01-01T00:00:00Z",
-        reason="for the yearly report",
+    asked = {"table": "hr.employee", "until": "2030-01-01T00:00:00Z", "reason": "for the yearly report"}
+    ask = ConsoleRoute.post(
+        "/requests", service.ask, "Ask for access to a table.", name="ask_access", own=OWN, examples=asked
     )
     steps = [
-        step("grant_request", "/requests/{request}/grant", "Grant a request for a time.", GrantOf,
-             service.grant, request="1"),
-        step("refuse_request", "/requests/{request}/refuse", "Refuse a request.", DecisionOn, service.refuse,
-             request="1", reason="no"),
-        step("note_granted_elsewhere", "/requests/{request}/elsewhere",
-             "Note that a request was granted where its policies are made.", DecisionOn,
-             service.grant_elsewhere, request="1", reason="done"),
-        step("withdraw_request", "/requests/{request}/withdraw", "Withdraw a request of one's own.",
-             AskedRequest, service.withdraw, request="1"),
-        step("end_grant", "/requests/{request}/end", "End a grant before its time.", EndOf, service.end,
-             request="1"),
-    ]  # fmt: skip
+        ConsoleRoute.post(
+            f"/requests/{{request}}/{last}",
+            handle,
+            about,
+            name=name,
+            own=OWN,
+            examples={"request": "1"}
+            if last in ("grant", "withdraw", "end")
+            else {"request": "1", "reason": "no"},
+        )
+        for last, name, handle, about in (
+            ("grant", "grant_request", service.grant, "Grant a request for a time."),
+            ("refuse", "refuse_request", service.refuse, "Refuse a request."),
+            (
+                "elsewhere",
+                "note_granted_elsewhere",
+                service.grant_elsewhere,
+                "Note that a request was granted where its policies are made.",
+            ),
+            ("withdraw", "withdraw_request", service.withdraw, "Withdraw a request of one's own."),
+            ("end", "end_grant", service.end, "End a grant before its time."),
+        )
+    ]
     return ConsolePart(
         routes=(listing, form, one, ask, *steps),
         pages=(

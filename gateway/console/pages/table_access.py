@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import secrets
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -15,12 +14,11 @@ from gateway.console.routes import (
     ConsolePage,
     ConsolePart,
     ConsoleRoute,
-    Recorded,
     Viewer,
-    Who,
     parameter,
 )
 from gateway.errors import PoliciesStale
+from gateway.model.bounded import BoundedDict
 from gateway.model.catalog import Table, TableName, quote_parts, split_name
 from gateway.model.context import AccessContext
 from gateway.model.policy import PolicySet
@@ -166,7 +164,7 @@ class TableAccessPages:
         self._may_act_as = may_act_as
         self._run_sample = run_sample
         self._now = now
-        self._samples: OrderedDict[str, TableSample] = OrderedDict()
+        self._samples: BoundedDict[str, TableSample] = BoundedDict(MAX_SAMPLES)
 
     async def see_table(self, viewer: Viewer, asked: TableAccessQuestion) -> TableAccess:
         if not asked.table.strip():
@@ -213,7 +211,7 @@ class TableAccessPages:
             changes = compare_reports(report_table(current, principal, resource, table.columns, base), report)
             changes = changes if asked.draft else tuple(_turn(one) for one in changes)
         text = f"SELECT * FROM {quote_parts(name.parts)}"
-        select = await self._judged(viewer, shown, principal, text, context)
+        select = await self._judge_select(viewer, shown, principal, text, context)
         explained: tuple[SpeakingPolicy, ...] = ()
         if asked.column:
             explained = explain_column(shown, principal, resource.child("column", asked.column), context)
@@ -256,7 +254,7 @@ class TableAccessPages:
         )
         return engine_for(self._policies.current).decide(request).allowed
 
-    async def _judged(
+    async def _judge_select(
         self, viewer: Viewer, policies: PolicySet, principal: Principal, text: str, context: AccessContext
     ) -> JudgedSelect | None:
         try:
@@ -292,8 +290,6 @@ class TableAccessPages:
             statement_id=statement,
         )
         self._samples[sample.id] = sample
-        while len(self._samples) > MAX_SAMPLES:
-            self._samples.popitem(last=False)
         return sample
 
     async def show_sample(self, viewer: Viewer, asked: SampleKey) -> TableSample:
@@ -341,44 +337,26 @@ def _turn(change: ReportChange) -> ReportChange:
 
 def part(pages: TableAccessPages) -> ConsolePart:
     """Return the routes, pages and forms of it."""
-    seen = ConsoleRoute(
-        name="see_table",
-        method="GET",
-        path="/table-access",
-        about="What somebody sees of a table: columns, masks, rows, and the policies behind them.",
-        parameters=TableAccessQuestion,
-        result=TableAccess,
-        who=Who.LOGGED_IN,
+    seen = ConsoleRoute.get(
+        "/table-access",
+        pages.see_table,
+        "What somebody sees of a table: columns, masks, rows, and the policies behind them.",
         own="Others' views are for auditors, administrators and who administers the table by delegation; "
         "one's own is cut to what one may know.",
-        handle=pages.see_table,
-        recorded=Recorded.NEVER,
         unrecorded_because="It shows what policies say, and nothing of the record.",
     )
-    sample = ConsoleRoute(
-        name="sample_table",
-        method="POST",
-        path="/table-samples",
-        about="Run a SELECT of a few rows as somebody, governed and recorded with both names.",
-        parameters=SampleQuestion,
-        result=TableSample,
-        who=Who.LOGGED_IN,
+    sample = ConsoleRoute.post(
+        "/table-samples",
+        pages.sample_table,
+        "Run a SELECT of a few rows as somebody, governed and recorded with both names.",
         own="As oneself, or as whom `logins.impersonation` lets the viewer act.",
-        handle=pages.sample_table,
-        recorded=Recorded.EACH,
         examples={"table": "nowhere.nothing"},
     )
-    shown = ConsoleRoute(
-        name="show_sample",
-        method="GET",
-        path="/table-samples/{sample}",
-        about="The rows of a sample that was taken a moment ago.",
-        parameters=SampleKey,
-        result=TableSample,
-        who=Who.LOGGED_IN,
+    shown = ConsoleRoute.get(
+        "/table-samples/{sample}",
+        pages.show_sample,
+        "The rows of a sample that was taken a moment ago.",
         own="Only who took it sees it.",
-        handle=pages.show_sample,
-        recorded=Recorded.EACH,
         examples={"sample": "x"},
     )
     return ConsolePart(

@@ -54,6 +54,12 @@ function listen(one) {
   if (!address || streams.has(address)) return;
   const source = new EventSource(address);
   source.addEventListener("message", refresh);
+  source.addEventListener("error", () => {
+    // Ended for good, as where too many are open: another one may have room later.
+    if (source.readyState !== EventSource.CLOSED) return;
+    streams.delete(address);
+    setTimeout(() => listen(one), 30_000);
+  });
   streams.set(address, source);
 }
 

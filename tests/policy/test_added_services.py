@@ -1,0 +1,132 @@
+"""Policies of one service that are added to another one's: of one kind, whole or not at all."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from gateway.errors import Faults
+from gateway.model.context import AccessContext
+from gateway.model.policy import Policy, PolicyItem, PolicySet, PolicyType, ResourceValues, Service, Zone
+from gateway.model.principal import Principal
+from gateway.model.resource import AccessRequest, Resource
+from gateway.policy.engine import engine_for
+from gateway.policy.packs import load_packs
+from gateway.policy.parts import Part, combine
+from gateway.policy.service_defs import load_service_defs
+from gateway.settings.models import PolicySettings
+
+SERVICE_DEFS = Path(__file__).resolve().parents[2] / "rules" / "service_defs"
+DEFINITIONS = load_service_defs({p.name: p.read_text() for p in sorted(SERVICE_DEFS.iterdir())})
+PACK = """
+service: spark
+policies:
+  - name: analysts read
+    on: {catalog: spark_catalog, database: shop, table: orders, column: "*"}
+    allow: [{groups: [analysts], access: [select]}]
+"""
+CATALOGS = {"spark_catalog": "spark"}
+SELECT = frozenset({"select"})
+
+
+def policy(
+    *, allow: str = "", deny: str = "", table: str = "orders", accesses: frozenset[str] = SELECT
+) -> Policy:
+    resources = {
+        name: ResourceValues(values=(value,))
+        for name, value in (
+            ("catalog", "spark_catalog"),
+            ("database", "shop"),
+            ("table", table),
+            ("column", "*"),
+        )
+    }
+    items = {
+        kind: (PolicyItem(users=frozenset({who}), accesses=accesses),)
+        for kind, who in (("allow", allow), ("deny", deny))
+        if who
+    }
+    return Policy(
+        id=1,
+        name=f"{allow}{deny} {table}",
+        service="grants",
+        type=PolicyType.ACCESS,
+        resources=resources,
+        **items,
+    )
+
+
+def combined(grants: Service, *, adds_to: str = "spark") -> PolicySet:
+    packs = load_packs({"pack.yaml": PACK}, DEFINITIONS, 1)
+    parts = [
+        Part(name="files", services=packs.services),
+        Part(name="the Ranger service `grants`", services={"grants": grants}, adds_to=adds_to),
+    ]
+    return combine(parts, 2, CATALOGS, tolerant=True)
+
+
+def may(policies: PolicySet, user: str, *groups: str, table: str = "orders") -> bool:
+    column = Resource.table("spark_catalog", "shop", table).child("column", "id")
+    principal = Principal(user=user, groups=frozenset(groups))
+    request = AccessRequest(principal=principal, resource=column, access="select", context=AccessContext())
+    return engine_for(policies).decide(request).allowed
+
+
+def grants(*policies: Policy) -> Service:
+    return Service(name="grants", definition=DEFINITIONS["spark"], policies=policies)
+
+
+def test_what_is_added_allows_and_denies_beside_what_is_there() -> None:
+    assert not may(combined(grants()), "carol")
+    assert may(combined(grants(policy(allow="carol"))), "carol")
+    assert may(combined(grants(policy(allow="carol"))), "bob", "analysts")
+    assert not may(combined(grants(policy(deny="bob"))), "bob", "analysts")
+    assert not may(combined(grants(policy(allow="carol", table="orders"))), "carol", table="customer")
+
+
+def test_added_policies_are_there_once_and_name_the_service_that_they_are_changed_in() -> None:
+    found = combined(grants(policy(allow="carol")))
+    assert [(one.service, one.name) for one in found.policies()] == [
+        ("spark", "analysts read"),
+        ("grants", "carol orders"),
+    ]
+
+
+def test_an_access_type_that_the_other_service_has_not_allows_nothing_and_denies_everything() -> None:
+    unknown = frozenset({"teleport"})
+    assert not may(combined(grants(policy(allow="carol", accesses=unknown))), "carol")
+    assert not may(combined(grants(policy(deny="bob", accesses=unknown))), "bob", "analysts")
+
+
+@pytest.mark.parametrize(
+    "service",
+    [
+        replace(grants(policy(allow="carol")), zones=(Zone(name="east", resources={}),)),
+        replace(
+            grants(policy(allow="carol")),
+            tags=Service(name="t", definition=DEFINITIONS["tag"], policies=(policy(deny="bob"),)),
+        ),
+        replace(grants(policy(allow="carol")), definition=DEFINITIONS["hive"]),
+    ],
+    ids=["zones", "tags", "another kind"],
+)
+def test_what_cannot_be_added_whole_is_not_put_in_force(service: Service) -> None:
+    with pytest.raises(Faults):
+        combined(service)
+
+
+def test_nothing_is_added_to_what_is_not_there() -> None:
+    with pytest.raises(Faults, match="adds to `lake`"):
+        combined(grants(policy(allow="carol")), adds_to="lake")
+    assert combined(grants(), adds_to="lake").services["spark"].policies
+
+
+def test_a_service_that_is_added_speaks_for_no_catalog() -> None:
+    entry = {"service": "grants", "urls": ["https://ranger.example"], "adds_to": "spark"}
+    assert PolicySettings.model_validate({"ranger": [entry]}).ranger[0].adds_to == "spark"
+    with pytest.raises(ValueError, match="cannot speak for a catalog"):
+        PolicySettings.model_validate({"ranger": [entry], "catalogs": {"lake": "grants"}})
+    with pytest.raises(ValueError, match="cannot speak for a catalog"):
+        PolicySettings.model_validate({"ranger": [{**entry, "adds_to": "grants"}]})
