@@ -284,7 +284,7 @@ def make_upstream(
     backend, connects = settings.backend, settings.listeners.connect is not None
     named = settings.named_catalogs
     catalogs = catalogs or make_catalogs(settings)
-    user_tokens = make_user_tokens(settings, backend, catalogs.hide)
+    user_tokens = make_user_tokens(settings, backend, catalogs.hide, gateway)
     thrift = connect = None
     host, port = "", 0
     if embedded is not None:

@@ -162,6 +162,9 @@ class ConnectBackend(Section):
     """PEM file of the authorities that verify its certificate; by default the system's."""
     channels: Annotated[int, Field(strict=True, ge=1, le=64)] = 4
     """Connections to it, shared by all sessions."""
+    sluice: Annotated[bool, Field(strict=True)] = False
+    """Whether another Sluice is there, before its Spark; it needs `logins.jwt` with `gateway: true` for the
+    issuer of `token_signing` here, and this one `identity: {by: signed}`."""
 
     @model_validator(mode="after")
     def _authorities_are_for_tls(self) -> ConnectBackend:
@@ -274,6 +277,11 @@ class BackendSettings(Section):
             raise ValueError("set either `thrift` or `embedded`")
         if self.identity is not None:
             self._require_safe_tokens()
+        if self.connect is not None and self.connect.sluice:
+            if self.identity is None or self.identity.by != "signed":
+                raise ValueError("`sluice: true` needs `identity: {by: signed}`: it logs users in by itself")
+            if self.thrift is not None:
+                raise ValueError("another Sluice is reached over Spark Connect alone, without `thrift`")
         return self
 
     def _require_safe_tokens(self) -> None:
