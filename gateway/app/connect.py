@@ -78,6 +78,7 @@ def connect_backend(
         named_catalogs=named_catalogs,
         session_catalogs=session_catalogs,
         gateway=gateway,
+        is_sluice=settings.sluice,
         tls=settings.tls,
         ca_file=settings.ca_file,
         channels=settings.channels,

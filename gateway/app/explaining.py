@@ -21,7 +21,7 @@ from gateway.app.upstream import Queries, Upstream, require_connect
 from gateway.app.user_tokens import UserTokens, make_user_tokens
 from gateway.backends.spark_thrift import SparkThriftBackend
 from gateway.backends.spark_thrift_connection import SparkAddress
-from gateway.backends.spark_thrift_options import SparkThriftOptions
+from gateway.backends.spark_thrift_options import KerberosTickets, SparkThriftOptions
 from gateway.backends.unprivileged import run_as, state_place
 from gateway.catalog.live import LiveCatalog, Owners
 from gateway.catalog.static import StaticCatalog
@@ -50,7 +50,7 @@ from gateway.reader.parsers import Parsers
 from gateway.reader.pool import ReaderPool
 from gateway.session.ports import BackendError, Catalog, Judge
 from gateway.session.verdicts import VerdictInputs, Verdicts
-from gateway.settings.backends import BackendSettings
+from gateway.settings.backends import BackendSettings, ThriftKerberos
 from gateway.settings.models import ReaderSettings, Settings
 from gateway.sources.metalakes import Metalakes
 
@@ -234,9 +234,11 @@ def make_backend(
     )
     listed = catalogs or SparkCatalogs(())
     own, listed_secrets = (password,) if password else (), listed.secrets()
+    kerberos = running.kerberos if running is not None else None
     options = SparkThriftOptions(
         address=address,
-        service=login.user if login is not None else "",
+        service=login.user if login is not None else kerberos.user if kerberos is not None else "",
+        kerberos=make_kerberos_client(kerberos, host) if kerberos is not None else None,
         password=password,
         user_tokens=user_tokens,
         reader=reader,
@@ -246,6 +248,19 @@ def make_backend(
         secrets=SecretValues(lambda: (*own, *listed_secrets)),
     )
     return SparkThriftBackend(options)
+
+
+def make_kerberos_client(settings: ThriftKerberos, host: str) -> KerberosTickets:
+    """Return what has the gateway's tickets for a server. Raises Faults without the extra `kerberos`."""
+    try:
+        from gateway.backends.kerberos_client import KerberosClient, KerberosLogin  # optional
+    except ImportError as error:
+        raise Faults([f"`kerberos` of a backend needs the extra `kerberos` (gssapi): {error}"]) from None
+    return KerberosClient(
+        KerberosLogin(
+            keytab=settings.keytab, user=settings.user, server=settings.server, host=host, qop=settings.qop
+        )
+    )
 
 
 def make_tls(ca_file: Path | None) -> ssl.SSLContext:
@@ -269,7 +284,7 @@ def make_upstream(
     backend, connects = settings.backend, settings.listeners.connect is not None
     named = settings.named_catalogs
     catalogs = catalogs or make_catalogs(settings)
-    user_tokens = make_user_tokens(settings, backend, catalogs.hide)
+    user_tokens = make_user_tokens(settings, backend, catalogs.hide, gateway)
     thrift = connect = None
     host, port = "", 0
     if embedded is not None:

@@ -254,6 +254,7 @@ class Gateway:
             locks=sparks.locks_of(main, catalog, limits),
             ledger=ledger,
             gateway=ledger.gateway,
+            reader=reader.configuration,
             console_url=console_url_of(settings),
             backend=main,
             may_use=sparks.build_facts(main, main, spark_version).may_be_used_by,

@@ -21,6 +21,7 @@ from gateway.frontends.proxy_logins import ProxyLogins, ProxyRule
 from gateway.frontends.revocations import RevocationLists
 from gateway.frontends.users import Users, read_users
 from gateway.model.credentials import Password
+from gateway.model.principal import GATEWAY_ATTRIBUTE
 from gateway.session.open_sessions import OpenSessions
 from gateway.settings.logins import (
     CertificateSettings,
@@ -35,6 +36,11 @@ from gateway.settings.models import Settings
 
 def jwt_rules(settings: JwtSettings) -> JwtRules:
     """Return what the settings ask of tokens."""
+    attributes = {name: tuple(path.split(".")) for name, path in settings.attribute_claims.items()}
+    if settings.gateway:
+        attributes[GATEWAY_ATTRIBUTE] = (GATEWAY_ATTRIBUTE,)
+    else:
+        attributes.pop(GATEWAY_ATTRIBUTE, None)  # RULE (gateway-claim-of-gateways)
     return JwtRules(
         issuer=settings.issuer,
         audiences=settings.audiences,
@@ -44,7 +50,7 @@ def jwt_rules(settings: JwtSettings) -> JwtRules:
         max_keys_age_s=settings.max_keys_age_s,
         user_claim=tuple(settings.user_claim.split(".")),
         groups_claim=tuple(settings.groups_claim.split(".")),
-        attribute_claims={name: tuple(path.split(".")) for name, path in settings.attribute_claims.items()},
+        attribute_claims=attributes,
         lower_case=settings.lower_case,
     )
 

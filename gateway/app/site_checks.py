@@ -165,6 +165,8 @@ class _Site:
             self._try(("listeners", "thrift_http", "cookie_key"), partial(login_cookies, http))
         for name, backend in self._settings.all_backends.items():
             place = ("backends", name) if name in self._settings.backends else ("backend",)
+            if backend.thrift is not None and backend.thrift.kerberos is not None:
+                self._mode((*place, "thrift", "kerberos", "keytab"), backend.thrift.kerberos.keytab)
             token = _reveal(backend.connect.token) if backend.connect is not None else None
             if token is None or (token.isascii() and token.isprintable() and token == token.strip()):
                 continue

@@ -236,6 +236,7 @@ class Sparks:
             dependencies = replace(
                 template,
                 judge=self.make_judge(settings, reader),
+                reader=reader.configuration,
                 catalog=catalog,
                 locks=self.locks_of(pool, catalog, limits),
                 limits=limits,

@@ -29,11 +29,12 @@ MISSING = "this Spark takes users by tokens of their own; log in by one of the i
 
 
 def make_user_tokens(
-    settings: Settings, backend: BackendSettings, hide: Callable[[str], None]
+    settings: Settings, backend: BackendSettings, hide: Callable[[str], None], gateway: str = ""
 ) -> UserTokens | None:
     """Return what makes the tokens for a Spark; None where users are shown by name alone. `hide` is told each
-    token: no client reads it in what Spark says. Raises Faults."""
-    make = _choose_tokens(settings, backend)
+    token: no client reads it in what Spark says. `gateway`: who says so to another Sluice. Raises Faults."""
+    is_sluice = backend.connect is not None and backend.connect.sluice
+    make = _choose_tokens(settings, backend, (gateway or "sluice") if is_sluice else "")
     if make is None:
         return None
 
@@ -45,7 +46,7 @@ def make_user_tokens(
     return make_hidden
 
 
-def _choose_tokens(settings: Settings, backend: BackendSettings) -> UserTokens | None:
+def _choose_tokens(settings: Settings, backend: BackendSettings, gateway: str) -> UserTokens | None:
     identity = backend.identity
     if identity is None:
         return None
@@ -53,7 +54,7 @@ def _choose_tokens(settings: Settings, backend: BackendSettings) -> UserTokens |
     own = None if token is None else _own_token(token.reveal())
     match identity.by:
         case "signed" if settings.token_signing is not None:
-            return partial(_sign, make_signer(settings.token_signing), identity, own)
+            return partial(_sign, make_signer(settings.token_signing), identity, own, gateway)
         case "exchanged" if (exchange := make_exchange(settings)) is not None:
             return partial(_exchange, exchange, identity.audience, own)
         case "passed_on" if own is not None:
@@ -67,14 +68,16 @@ def _own_token(token: str) -> str:
     return token
 
 
-async def _sign(signer: TokenSigner, identity: IdentitySettings, own: str | None, login: SparkLogin) -> str:
+async def _sign(
+    signer: TokenSigner, identity: IdentitySettings, own: str | None, gateway: str, login: SparkLogin
+) -> str:
     if login.is_gateway:
-        return own or signer.sign(Principal(user=identity.own_user), identity.audience, ())
+        return own or signer.sign(Principal(user=identity.own_user), identity.audience, (), gateway)
     user = login.principal
     if user.user == identity.own_user:  # RULE (own-name-is-nobodys)
         raise AuthenticationFailed("the name is the gateway's own at this Spark")
     groups = user.groups if identity.groups is None else user.groups & frozenset(identity.groups)
-    return signer.sign(user, identity.audience, groups)
+    return signer.sign(user, identity.audience, groups, gateway)
 
 
 async def _exchange(exchange: TokenExchange, audience: str, own: str | None, login: SparkLogin) -> str:

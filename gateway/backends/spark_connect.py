@@ -24,7 +24,7 @@ import grpc.aio
 import structlog
 
 from gateway.backends.one_reading import OneReading
-from gateway.backends.spark_connect_questions import ConnectQuestions, require_own
+from gateway.backends.spark_connect_questions import ConnectQuestions, GatewayQuestions, require_own
 from gateway.errors import (
     AuthenticationFailed,
     BackendUnavailable,
@@ -94,6 +94,8 @@ class SparkConnectOptions:
     """Those that names may begin with, told or not: a Spark that lacks one gets no statement."""
     session_catalogs: Callable[[], Mapping[str, int]] = dict
     """Those of them that come and go: lower-case name → revision."""
+    is_sluice: bool = False
+    """Whether it is another Sluice before Spark: that one has the session read texts, and tells how."""
     gateway: str = ""
     """Which gateway this is: sessions that another one has opened are not taken. Empty: any are."""
     channels: int = 4
@@ -165,9 +167,9 @@ class SparkConnectBackend:
         self, by: SparkConnectUser, session_id: str, user: str, observed: str
     ) -> OpenedSession:
         """Have a session of Spark read texts as the reader does. See `PlanBackend`."""
-        session, configuration, known = await self._open_session(
-            by, session_id, user, observed, self._options.gateway
-        )
+        # Of who comes through another gateway that one keeps the names: the mark is of both.
+        gateway = ":".join(filter(None, (self._options.gateway, by.gateway)))
+        session, configuration, known = await self._open_session(by, session_id, user, observed, gateway)
         # One that lived on has analysed plans, and the new one that is asked for comparison has not.
         formats = formats_of(extensions_of(configuration.settings))
         late = list_settings_of_formats(formats, configuration.settings)
@@ -198,8 +200,12 @@ class SparkConnectBackend:
     ) -> tuple[str, SparkConfiguration, frozenset[str]]:
         """Return Spark's id of the session, how it is configured, and the catalogs that it knew before. With
         `gateway` it is that one's from now on; raises SessionElsewhere where it is another's."""
-        asked = ConnectQuestions(by, session_id, user, observed)
+        asked = self._questions(by, session_id, user, observed)
         known: frozenset[str] = frozenset()
+        if self._options.is_sluice:
+            # It sets what a session needs, lets nobody change that, and keeps the session for this gateway.
+            configuration = await self._reading.require(asked)
+            return asked.server_session, configuration, known
         mark = f"{GATEWAY_PREFIX}{gateway}" if gateway else ""
         own = {mark: "true"} if mark else {}
         if self._options.session_catalogs():
@@ -220,6 +226,12 @@ class SparkConnectBackend:
         await require_own(asked, configuration.settings, mark)
         return asked.server_session, configuration, known
 
+    def _questions(
+        self, by: SparkConnectUser, session_id: str, user: str, observed: str = ""
+    ) -> ConnectQuestions:
+        kind = GatewayQuestions if self._options.is_sluice else ConnectQuestions
+        return kind(by, session_id, user, observed)
+
     def ask(self, request: bytes) -> AsyncGenerator[bytes, None]:
         """Run a serialized `ExecutePlanRequest` that the gateway wrote, with nothing of a user's in it. It is
         not part of `PlanBackend`: sessions have no way to it."""
@@ -232,7 +244,7 @@ class SparkConnectBackend:
         """
         try:
             async with asyncio.timeout(self._options.connect_timeout_s):
-                asked = ConnectQuestions(self.own, self._probe_session, PROBE_USER, "")
+                asked = self._questions(self.own, self._probe_session, PROBE_USER)
                 settings = await asked.settings()
                 return SparkConfiguration(version=await asked.version(), settings=settings, parsers=())
         except (TimeoutError, RpcError) as error:
@@ -243,7 +255,7 @@ class SparkConnectBackend:
         session = str(uuid.uuid4())
         try:
             async with asyncio.timeout(self._options.connect_timeout_s):
-                settings = await ConnectQuestions(self.own, session, PROBE_USER, "").settings()
+                settings = await self._questions(self.own, session, PROBE_USER).settings()
         except (TimeoutError, RpcError) as error:
             raise self._explain_no_answer(error) from None
         await self._release(session)
@@ -351,6 +363,11 @@ class SparkConnectUser:
     def __init__(self, backend: SparkConnectBackend, login: Callable[[], SparkLogin]) -> None:
         self._backend = backend
         self._login = login
+
+    @property
+    def gateway(self) -> str:
+        """The gateway before this one that the user comes through; empty: none."""
+        return self._login().principal.gateway
 
     async def open_session(self, session_id: str, user: str, observed: str = "") -> OpenedSession:
         """Have a session of Spark read texts as the reader does. See `PlanBackend`."""

@@ -6,8 +6,14 @@ from collections.abc import Mapping
 from typing import Protocol, TypeVar
 
 from gateway.errors import BackendUnavailable, RpcError, SessionElsewhere
-from gateway.model.reading_settings import GATEWAY_PREFIX
-from gateway.model.spark_configuration import PROBE_TEXT, StackFrame, parsers_on
+from gateway.model.reading_settings import GATEWAY_PREFIX, READING_QUESTION
+from gateway.model.spark_configuration import (
+    PROBE_TEXT,
+    READING_PARSERS,
+    READING_VERSION,
+    StackFrame,
+    parsers_on,
+)
 from gateway.wire.connect import Message, ProtobufError, parse, pb, serialize
 from gateway.wire.connect_errors import error_id
 
@@ -98,6 +104,32 @@ class ConnectQuestions:
         if self.server_session:
             request.client_observed_server_side_session_id = self.server_session
         return serialize(request)
+
+
+class GatewayQuestions(ConnectQuestions):
+    """The same of a session at another Sluice, which has asked Spark itself and keeps to what it said."""
+
+    _told: Mapping[str, str] = {}
+
+    async def settings(self) -> dict[str, str]:
+        """Return the settings that are set in the session. Raises BackendUnavailable where nobody is there
+        who tells how texts are read."""
+        request = pb.ConfigRequest()
+        request.operation.get_all.prefix = READING_QUESTION
+        told = {pair.key: pair.value for pair in (await self._config(request)).pairs}
+        self._told = {key: told.pop(key, "") for key in (READING_VERSION, READING_PARSERS)}
+        if not self._told[READING_VERSION]:  # RULE (reading-told-by-gateway)
+            raise BackendUnavailable(
+                "what is there is no Sluice that takes this one for a gateway (`logins.jwt.gateway` there)",
+                lasting=True,
+            )
+        return told
+
+    async def version(self) -> str:
+        return self._told[READING_VERSION]
+
+    async def parsers(self, settings: Mapping[str, str]) -> tuple[str, ...]:
+        return tuple(filter(None, self._told[READING_PARSERS].split("\n")))
 
 
 async def require_own(asked: ConnectQuestions, settings: Mapping[str, str], mark: str) -> None:

@@ -7,7 +7,6 @@ Replies come whole: HTTP does not always say their length before their first byt
 from __future__ import annotations
 
 import asyncio
-import base64
 import contextlib
 import struct
 from collections import deque
@@ -19,7 +18,6 @@ from gateway.backends.spark_thrift_connection import SparkAddress, SparkConnecti
 from gateway.errors import AuthenticationFailed, BackendUnavailable, one_line
 from gateway.session.ports import FrameSink, RelayedFrame
 from gateway.wire.calls import TFetchResultsReq
-from gateway.wire.sasl import PlainClient
 from gateway.wire.thrift import MalformedMessage
 
 MAX_HEAD_BYTES = 64 * 1024
@@ -29,11 +27,6 @@ Show = Callable[[], Awaitable[str]]
 """Returns the `Authorization` of the next requests. Raises AuthenticationFailed, BackendUnavailable."""
 
 
-def write_basic(user: str, password: str) -> str:
-    """Return the `Authorization` of a name and a password."""
-    return "Basic " + base64.b64encode(f"{user}:{password}".encode()).decode()
-
-
 class SparkHttpConnection(SparkConnection):
     """A connection whose calls are requests of HTTP/1.1."""
 
@@ -41,7 +34,7 @@ class SparkHttpConnection(SparkConnection):
         self, address: SparkAddress, show: Show, *, acts_as: str = "", redact: Callable[[str], str] = str
     ) -> None:
         """`acts_as`: the user whom the login acts as, where it is not his own."""
-        super().__init__(address, "", "", redact=redact)
+        super().__init__(address, None, redact=redact)
         self._show = show
         path = f"/{(address.http_path or '').strip('/')}"
         host = f"[{address.host}]" if ":" in address.host else address.host
@@ -123,9 +116,6 @@ class SparkHttpConnection(SparkConnection):
         except OSError as error:
             where = f"{address.place}: {reason_of(error)}"
             raise BackendUnavailable("Spark cannot be reached", where=where) from error
-
-    def _begin_login(self, user: str, password: str) -> PlainClient | None:
-        return None
 
     def _require_open(self) -> None:
         if self._error is not None:

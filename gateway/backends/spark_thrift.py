@@ -24,12 +24,14 @@ from typing import Any
 
 from gateway.backends.delayed_endings import DelayedEndings
 from gateway.backends.one_reading import OneReading
-from gateway.backends.spark_http_connection import SparkHttpConnection, write_basic
+from gateway.backends.spark_http_connection import SparkHttpConnection
 from gateway.backends.spark_thrift_connection import Begun, SparkConnection, close_unwanted
 from gateway.backends.spark_thrift_options import (
     PROXY_USER,
     SparkThriftOptions,
+    begin_login,
     session_configuration,
+    write_authorization,
 )
 from gateway.backends.spark_thrift_questions import AskingSession, Questions
 from gateway.errors import AuthenticationFailed, BackendUnavailable
@@ -159,22 +161,16 @@ class SparkThriftBackend:
     async def connect(self, login: SessionLogin) -> SparkConnection:
         """Open a connection for a user. Raises AuthenticationFailed where he has no token to be shown."""
         options, user = self._options, login.user
-        password = options.password or "anonymous"
         if options.address.http_path is None:
-            name = options.service or user
-            return await SparkConnection.open(options.address, name, password, redact=self.without_secrets)
-        tokens = options.user_tokens
+            begun = await begin_login(options, user)
+            return await SparkConnection.open(options.address, begun, redact=self.without_secrets)
 
         async def show() -> str:
-            if tokens is None:
-                return write_basic(options.service or user, password)
-            return f"Bearer {await tokens(login.now)}"
+            return await write_authorization(options, login.now)
 
+        is_service = bool(options.service) and options.user_tokens is None and not login.is_gateway
         return await SparkHttpConnection.open_http(
-            options.address,
-            show,
-            acts_as=user if options.service and tokens is None and not login.is_gateway else "",
-            redact=self.without_secrets,
+            options.address, show, acts_as=user if is_service else "", redact=self.without_secrets
         )
 
     @property

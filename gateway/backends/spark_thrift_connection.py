@@ -31,9 +31,10 @@ from gateway.wire.calls import (
 from gateway.wire.frames import HEADER_BYTES, frame
 from gateway.wire.messages import CallFailed, decode_reply, encode_call
 from gateway.wire.peek import FetchPeek
-from gateway.wire.sasl import LoginRefused, PlainClient
+from gateway.wire.sasl import LoginRefused, SaslClient
 from gateway.wire.tcli import TStatus, TStatusCode
 from gateway.wire.thrift import MalformedMessage, Struct
+from gateway.wire.wrapped_frames import WrappedFrames
 
 R = TypeVar("R", bound=Struct)
 
@@ -100,12 +101,14 @@ class SparkConnection(asyncio.Protocol):
     """A logged-in connection. Once anything goes wrong with it, it is closed and every call fails."""
 
     def __init__(
-        self, address: SparkAddress, user: str, password: str, *, redact: Callable[[str], str] = str
+        self, address: SparkAddress, login: SaslClient | None, *, redact: Callable[[str], str] = str
     ) -> None:
         """`redact` takes out of what Spark says in a reply what nobody may read."""
         self._address = address
         self._redact = redact
-        self._login: PlainClient | None = self._begin_login(user, password)
+        self._login = login
+        self._wrapping: WrappedFrames | None = None
+        """What protects messages, as the login has agreed."""
         self._logged_in: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._closed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._transport: asyncio.Transport | None = None
@@ -115,18 +118,12 @@ class SparkConnection(asyncio.Protocol):
         self._seqid = 0
         self._error: BackendUnavailable | None = None
 
-    def _begin_login(self, user: str, password: str) -> PlainClient | None:
-        return PlainClient(user, password)
-
     @classmethod
     async def open(
-        cls, address: SparkAddress, user: str, password: str, *, redact: Callable[[str], str] = str
+        cls, address: SparkAddress, login: SaslClient, *, redact: Callable[[str], str] = str
     ) -> SparkConnection:
-        """Connect and log in as `user`. Raises BackendUnavailable."""
-        try:
-            connection = cls(address, user, password, redact=redact)
-        except ValueError as error:
-            raise InvalidRequest("the user name cannot be encoded for Spark") from error
+        """Connect and log in. Raises BackendUnavailable."""
+        connection = cls(address, login, redact=redact)
         loop = asyncio.get_running_loop()
         try:
             async with asyncio.timeout(address.connect_timeout_s):
@@ -260,16 +257,29 @@ class SparkConnection(asyncio.Protocol):
             return
         try:
             if self._login is not None:
-                if self._login.receive(data):
-                    self._login = None
-                    if not self._logged_in.done():
-                        self._logged_in.set_result(None)
-                return
-            self._take(data)
+                self._go_on_with_login(self._login, data)
+            elif self._wrapping is not None:
+                for message in self._wrapping.receive(data):
+                    self._take(frame(message))
+            else:
+                self._take(data)
         except LoginRefused:
             self._break(BackendUnavailable("Spark refused the gateway's login", lasting=True))
         except MalformedMessage as fault:
             self._break(BackendUnavailable(f"Spark's response is not valid HiveServer2 protocol: {fault}"))
+        except BackendUnavailable as fault:
+            self._break(fault)
+
+    def _go_on_with_login(self, login: SaslClient, data: bytes) -> None:
+        if not login.receive(data):
+            if reply := login.take_reply():
+                self._usable().write(reply)
+            return
+        self._login = None
+        if login.layer is not None:
+            self._wrapping = WrappedFrames(login.layer, self._address.max_reply_bytes)
+        if not self._logged_in.done():
+            self._logged_in.set_result(None)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._break(BackendUnavailable("the connection to Spark was lost"))
@@ -338,7 +348,8 @@ class SparkConnection(asyncio.Protocol):
         self._write(message)
 
     def _write(self, message: bytes) -> None:
-        self._usable().write(frame(message))
+        framed = frame(message)
+        self._usable().write(framed if self._wrapping is None else self._wrapping.wrap(framed))
 
     def _decode(self, data: bytes, response: type[R]) -> R:
         try:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import base64
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from gateway.backends.spark_thrift_connection import SparkAddress
 from gateway.errors import InvalidRequest
@@ -12,6 +14,7 @@ from gateway.model.reading_settings import READING_SETTINGS
 from gateway.model.spark_configuration import ParserConfiguration
 from gateway.model.spark_logins import SparkLogin
 from gateway.session import ports
+from gateway.wire.sasl import PlainClient, SaslClient
 
 PROXY_USER = "hive.server2.proxy.user"
 """Key of OpenSession's configuration: whom a login acts as, if `hadoop.proxyuser` there lets it."""
@@ -19,6 +22,15 @@ USE_DATABASE = "use:database"
 """Key of `settings` that names the database to begin in."""
 
 _SETTING = re.compile(r"[A-Za-z][A-Za-z0-9._-]{0,254}")
+
+
+class KerberosTickets(Protocol):
+    """What has tickets for the server. Raises BackendUnavailable where it can get none."""
+
+    async def begin_sasl(self) -> SaslClient: ...
+
+    async def negotiate(self) -> str:
+        """Return the `Authorization` of one request of HTTP."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,6 +45,8 @@ class SparkThriftOptions:
 
     Empty stands for `anonymous`, as hive-jdbc has it: Spark's PLAIN refuses an empty one even then.
     """
+    kerberos: KerberosTickets | None = None
+    """By which the service logs in, in place of a password."""
     user_tokens: Callable[[SparkLogin], Awaitable[str]] | None = None
     """Over HTTP: returns the token that a user logs in by, or raises AuthenticationFailed or
     BackendUnavailable; None: as above."""
@@ -48,6 +62,31 @@ class SparkThriftOptions:
     """What no client may read in what Spark says of a statement."""
     stop_grace_s: float = 10.0
     """Seconds between cancelling a statement and closing it; planning should be over by then."""
+
+
+async def begin_login(options: SparkThriftOptions, user: str) -> SaslClient:
+    """Return the login of a connection for a user: his own by name, or the service's. Raises InvalidRequest,
+    BackendUnavailable."""
+    if options.kerberos is not None:
+        return await options.kerberos.begin_sasl()
+    try:
+        return PlainClient(options.service or user, options.password or "anonymous")
+    except ValueError as error:
+        raise InvalidRequest("the user name cannot be encoded for Spark") from error
+
+
+async def write_authorization(options: SparkThriftOptions, login: SparkLogin) -> str:
+    """Return what a request of HTTP shows for a user. Raises AuthenticationFailed, BackendUnavailable."""
+    if options.user_tokens is not None:
+        return f"Bearer {await options.user_tokens(login)}"
+    if options.kerberos is not None:
+        return await options.kerberos.negotiate()
+    return write_basic(options.service or login.principal.user, options.password or "anonymous")
+
+
+def write_basic(user: str, password: str) -> str:
+    """Return the `Authorization` of a name and a password."""
+    return "Basic " + base64.b64encode(f"{user}:{password}".encode()).decode()
 
 
 def session_configuration(pinned: Mapping[str, str], settings: Mapping[str, str]) -> dict[str, str]:

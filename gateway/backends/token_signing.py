@@ -25,7 +25,7 @@ from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
 from gateway.errors import AuthenticationFailed, Faults
 from gateway.model.bounded import BoundedDict
-from gateway.model.principal import Principal
+from gateway.model.principal import GATEWAY_ATTRIBUTE, Principal
 
 _log = structlog.get_logger(__name__)
 
@@ -80,14 +80,15 @@ class TokenSigner:
         )
         """Tokens, and since when they count."""
 
-    def sign(self, principal: Principal, audience: str, groups: Iterable[str]) -> str:
-        """Return a token that says who a user is. Raises AuthenticationFailed for one that nobody would take.
+    def sign(self, principal: Principal, audience: str, groups: Iterable[str], gateway: str = "") -> str:
+        """Return a token that says who a user is, and, where it is for another Sluice, through which gateway
+        he comes. Raises AuthenticationFailed for one that nobody would take.
 
         It may be one that was returned before, of which half of its time is left.
         """
         told = tuple(sorted(groups))
         key = self._refresh()[0]
-        kept_as = (principal.identity, told, audience, key.id)
+        kept_as = (principal.identity, told, f"{audience}\0{gateway}", key.id)
         now = self._clock()
         token, since = self._kept.get(kept_as, ("", 0.0))
         # One of the future is none that others take: this clock was put back.
@@ -103,6 +104,8 @@ class TokenSigner:
             "exp": int(now + self._lifetime_s),
             "jti": uuid.uuid4().hex,
         }
+        if gateway:
+            claims[GATEWAY_ATTRIBUTE] = gateway
         token = jwt.encode(claims, key.private, algorithm=key.algorithm, headers={"kid": key.id})
         if len(token) > MAX_TOKEN_CHARS:
             _log.error("token_too_long", user=principal.user, chars=len(token), groups=len(told))

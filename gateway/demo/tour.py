@@ -22,6 +22,7 @@ from gateway.errors import BackendUnavailable
 from gateway.session.ports import BackendError
 from gateway.wire import calls
 from gateway.wire.rows import decode_rows
+from gateway.wire.sasl import PlainClient
 from gateway.wire.tcli import TFetchOrientation, TProtocolVersion, TSessionHandle
 
 ROWS_SHOWN = 4
@@ -115,7 +116,9 @@ class TourClient:
     @classmethod
     async def open(cls, host: str, port: int, user: str, password: str) -> TourClient:
         """Log in and open a session. Raises BackendUnavailable or BackendError."""
-        connection = await SparkConnection.open(SparkAddress(host=host, port=port), user, password)
+        connection = await SparkConnection.open(
+            SparkAddress(host=host, port=port), PlainClient(user, password)
+        )
         request = calls.TOpenSessionReq(client_protocol=TProtocolVersion.V10)
         reply = await connection.call("OpenSession", request, calls.TOpenSessionResp)
         if reply.sessionHandle is None:

@@ -13,7 +13,6 @@ from typing import Any
 import gssapi
 from gssapi.raw.misc import GSSError
 
-from gateway.errors import one_line
 from gateway.frontends.kerberos_rules import (
     KerberosRefused,
     KerberosRules,
@@ -25,6 +24,7 @@ from gateway.frontends.known_users import KnownUsers
 from gateway.frontends.login_chain import LoginKind, LoginOutcome
 from gateway.frontends.login_mechanisms import SimpleMechanism
 from gateway.model.credentials import Credentials, Negotiation
+from gateway.wire.gss_layer import GssLayer, explain_gss
 
 MAX_ROUNDS = 4
 """Tokens of a client until it is known; Kerberos needs one."""
@@ -33,28 +33,6 @@ MIN_PIECE_BYTES = 1024
 THREADS = 4
 AWAY = "the gateway's own keys of Kerberos cannot be read now; try again later"
 AskClient = Callable[[bytes], Awaitable[bytes]]
-
-
-class GssLayer:
-    """The security layer of a context that both ends have agreed on."""
-
-    def __init__(self, context: Any, *, encrypts: bool, max_bytes: int) -> None:
-        self._context = context
-        self._encrypts = encrypts
-        self.max_bytes = max_bytes
-
-    def wrap(self, data: bytes) -> bytes:
-        wrapped: bytes = self._context.wrap(data, self._encrypts).message
-        return wrapped
-
-    def unwrap(self, data: bytes) -> bytes:
-        try:
-            found = self._context.unwrap(data)
-        except GSSError as fault:
-            raise ValueError(f"a message is not as it was sent: {_text(fault)}") from None
-        if self._encrypts and not found.encrypted:
-            raise ValueError("a message is not encrypted, as was agreed")
-        return bytes(found.message)
 
 
 class KerberosLogins(SimpleMechanism):
@@ -73,7 +51,7 @@ class KerberosLogins(SimpleMechanism):
         try:
             self._acquire()
         except GSSError as fault:
-            return f"the keytab `{self.rules.keytab}` cannot be used: {_text(fault)}"
+            return f"the keytab `{self.rules.keytab}` cannot be used: {explain_gss(fault)}"
         return None
 
     def close(self) -> None:
@@ -99,7 +77,7 @@ class KerberosLogins(SimpleMechanism):
                 diagnosis=f"rejected: {fault}", reason=str(fault), user=principal, counts=True
             )
         except GSSError as fault:
-            why = f"Kerberos: {_text(fault)}"
+            why = f"Kerberos: {explain_gss(fault)}"
             return LoginOutcome(diagnosis=f"rejected: {why}", reason=why, user=principal, counts=True)
         return await self._known.find(user, unlisted=self.rules.unlisted)
 
@@ -143,14 +121,3 @@ class KerberosLogins(SimpleMechanism):
         if not context.actual_flags & needed or room < MIN_PIECE_BYTES:
             raise KerberosRefused("the ticket does not allow for the protection (QOP) that was chosen")
         shown.layer = GssLayer(context, encrypts=encrypts, max_bytes=room)
-
-
-def _text(fault: Any) -> str:
-    """Return what libkrb5 says of a fault, which names no secret."""
-    told = [
-        text
-        for code, major in ((fault.min_code, False), (fault.maj_code, True))
-        if code
-        for text in fault.get_all_statuses(code, major)
-    ]
-    return one_line(told[0])[:300] if told else type(fault).__name__

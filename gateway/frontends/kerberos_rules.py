@@ -4,18 +4,14 @@ its owner is, and how the rest of the connection is protected. Needs no libkrb5.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from gateway.frontends.auth_to_local import LocalRule, map_principal
+from gateway.wire.sasl import MAX_WRAPPED_BYTES, QOP_BITS, Qop
 
-Qop = Literal["auth", "auth-int", "auth-conf"]
-BITS: Mapping[Qop, int] = {"auth": 1, "auth-int": 2, "auth-conf": 4}
-"""As RFC 4752 numbers them."""
-MAX_WRAPPED_BYTES = 0xFF_FF_FF
-"""Largest message of a client under a security layer: what RFC 4752 can say."""
 ANONYMOUS = "WELLKNOWN/"
 
 
@@ -66,12 +62,12 @@ class QopChoice(NamedTuple):
 
 def write_offer(qop: Collection[Qop]) -> bytes:
     """Return what the server says of protections, before it is wrapped (RFC 4752, 3.1)."""
-    return bytes([sum(BITS[one] for one in set(qop))]) + MAX_WRAPPED_BYTES.to_bytes(3, "big")
+    return bytes([sum(QOP_BITS[one] for one in set(qop))]) + MAX_WRAPPED_BYTES.to_bytes(3, "big")
 
 
 def read_choice(answer: bytes, offered: Collection[Qop], names: Collection[str]) -> QopChoice:
     """Return what the client chose. `names`: as whom it may act. Raises KerberosRefused."""
-    chosen = next((one for one in offered if answer[:1] == bytes([BITS[one]])), None)
+    chosen = next((one for one in offered if answer[:1] == bytes([QOP_BITS[one]])), None)
     if chosen is None or len(answer) < 4:  # RULE (kerberos-qop)
         raise KerberosRefused("the client wants another protection (QOP) than is offered")
     # As of PLAIN: who logs in as one and asks to be another would run as somebody that it did not ask for.

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+GATEWAY_ATTRIBUTE = "sluice_gateway"
+"""Attribute, and claim of tokens, that names the gateway which has signed them."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Principal:
@@ -18,6 +21,11 @@ class Principal:
     as literals only."""
     id: str = ""
     """What tells a user from another one who had the name before; empty where the user file has none."""
+
+    @property
+    def gateway(self) -> str:
+        """The gateway before this one that he comes through, as its tokens say; empty: none."""
+        return next(iter(self.values(GATEWAY_ATTRIBUTE)), "")
 
     @property
     def identity(self) -> str:

@@ -60,6 +60,9 @@ READING_SETTINGS: Mapping[str, str] = {**PARSER_SETTINGS, **SESSION_SETTINGS}
 
 LEGACY = "spark.sql.legacy."
 GATEWAY_PREFIX = "spark.sluice.gateway."
+READING_QUESTION = "spark.sluice.reading."
+"""Prefix of the settings that a gateway before this one asks for: those of its session, and below this
+prefix what Spark's texts go through, as this gateway has found them."""
 """Lower case. Before the id of a gateway that has opened the session: no other may, who would not hear of
 what names and settings become in it. It means nothing to Spark."""
 

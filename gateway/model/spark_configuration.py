@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from gateway.model.reading_settings import READING_SETTINGS
+from gateway.model.reading_settings import READING_QUESTION, READING_SETTINGS
 from gateway.model.table_formats import LISTED_EXTENSIONS
 
 EXTENSIONS = "spark.sql.extensions"
@@ -115,6 +115,15 @@ class ParserConfiguration:
     """Classes of `spark.sql.extensions` that it runs, in their order."""
     parsers: Sequence[str] = ()
     """What a text goes through there, the innermost first; see `parsers_in`."""
+
+
+READING_VERSION, READING_PARSERS = f"{READING_QUESTION}version", f"{READING_QUESTION}parsers"
+
+
+def write_reading(reader: ParserConfiguration) -> dict[str, str]:
+    """Return what a gateway before this one is told of how its texts are read, beside settings: every Spark
+    here has been found to read them as the reader does."""
+    return {READING_VERSION: reader.version, READING_PARSERS: "\n".join(reader.parsers)}
 
 
 NOT_COMPARED = ParserConfiguration()

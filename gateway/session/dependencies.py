@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from gateway.model.principal import Principal
+from gateway.model.spark_configuration import NOT_COMPARED, ParserConfiguration
 from gateway.model.sparks import DEFAULT_BACKEND
 from gateway.model.statement import SessionContext
 from gateway.model.tracing import Tracer
@@ -32,6 +33,8 @@ class Dependencies(VerdictInputs):
     """Its name in the audit log."""
     console_url: str = ""
     """Where browsers reach the console; refusals end with the address of their event there."""
+    reader: ParserConfiguration = NOT_COMPARED
+    """The parser that its Spark has been found to read texts as."""
     backend: str = DEFAULT_BACKEND
     """Name of the Spark whose sessions these are. INVARIANT (one Spark): catalog, judge, verdicts and slots
     here are of this Spark alone; what one Spark has told is not used to judge for another."""

@@ -22,6 +22,7 @@ from gateway.settings.section import (
     require_safe_url,
 )
 
+Qop = Literal["auth", "auth-int", "auth-conf"]
 BackendName = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_-]{0,62}$")]
 MinorText = Annotated[str, Field(pattern=r"^[0-9]{1,3}\.[0-9]{1,3}$")]
 
@@ -96,6 +97,22 @@ class ThriftLogin(Section):
     """Its password."""
 
 
+class ThriftKerberos(Section):
+    """A ticket of the gateway's own by which it may act as every user, where the server has
+    `hive.server2.authentication: KERBEROS`. Needs the extra `kerberos`."""
+
+    server: Annotated[str, Field(pattern=r"^[^\s/@]+/[^\s/@]+@[^\s/@]+$", max_length=500)]
+    """The server's principal, such as `hive/_HOST@CORP.EXAMPLE`; `_HOST` is `host`. Over HTTP its first part
+    is `HTTP`."""
+    user: Annotated[str, Field(pattern=r"^[^\s@]+@[^\s/@]+$", max_length=500)]
+    """The gateway's own principal; its short name is one of `hadoop.proxyuser` there."""
+    keytab: Path
+    """Its keys."""
+    qop: Annotated[tuple[Qop, ...], Field(min_length=1)] = ("auth",)
+    """Protections of binary connections that are taken, the best first; what the server offers is
+    `hive.server2.thrift.sasl.qop` there. With `auth` only `tls` protects what follows the login."""
+
+
 class ThriftBackend(Section):
     """A running Spark Thrift Server, reachable from the gateway only, or another server of HiveServer2's
     protocol before one."""
@@ -115,6 +132,8 @@ class ThriftBackend(Section):
     login: ThriftLogin | None = None
     """Without it each user logs in by his name alone, as to a Spark that checks no logins. With it he is
     acted as: by `hive.server2.proxy.user`, over HTTP by `doAs`."""
+    kerberos: ThriftKerberos | None = None
+    """The same by a ticket."""
 
     @model_validator(mode="after")
     def _passwords_are_safe(self) -> ThriftBackend:
@@ -122,6 +141,8 @@ class ThriftBackend(Section):
             raise ValueError("`ca_file` needs `tls: true`")
         if self.login is not None and not (self.tls or is_local(self.host)):
             raise ValueError("`login` needs `tls: true`: its password would cross the network in the clear")
+        if self.login is not None and self.kerberos is not None:
+            raise ValueError("the gateway logs in by `login` or by `kerberos`, not by both")
         return self
 
 
@@ -141,6 +162,9 @@ class ConnectBackend(Section):
     """PEM file of the authorities that verify its certificate; by default the system's."""
     channels: Annotated[int, Field(strict=True, ge=1, le=64)] = 4
     """Connections to it, shared by all sessions."""
+    sluice: Annotated[bool, Field(strict=True)] = False
+    """Whether another Sluice is there, before its Spark; it needs `logins.jwt` with `gateway: true` for the
+    issuer of `token_signing` here, and this one `identity: {by: signed}`."""
 
     @model_validator(mode="after")
     def _authorities_are_for_tls(self) -> ConnectBackend:
@@ -253,6 +277,11 @@ class BackendSettings(Section):
             raise ValueError("set either `thrift` or `embedded`")
         if self.identity is not None:
             self._require_safe_tokens()
+        if self.connect is not None and self.connect.sluice:
+            if self.identity is None or self.identity.by != "signed":
+                raise ValueError("`sluice: true` needs `identity: {by: signed}`: it logs users in by itself")
+            if self.thrift is not None:
+                raise ValueError("another Sluice is reached over Spark Connect alone, without `thrift`")
         return self
 
     def _require_safe_tokens(self) -> None:
@@ -260,8 +289,10 @@ class BackendSettings(Section):
         shown = [one for one in (self.connect, http) if one is not None]
         if not shown:
             raise ValueError("`identity` needs `connect`, or `thrift` with `transport: http`")
-        if http is not None and http.login is not None:
-            raise ValueError("`thrift` shows users by `identity` or by `login`, not by both")
+        if http is not None and (http.login is not None or http.kerberos is not None):
+            raise ValueError(
+                "`thrift` shows users by `identity`, by `login` or by `kerberos`, not by several"
+            )
         if not all(one.tls or (is_local(one.host) and self.discover is None) for one in shown):
             raise ValueError("`identity` needs `tls: true`: tokens would cross the network in the clear")
 

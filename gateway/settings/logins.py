@@ -73,6 +73,9 @@ class JwtSettings(Section):
     """Seconds by which clocks may differ."""
     max_keys_age_s: Seconds = 86_400.0
     """Seconds for which keys count while the issuer cannot be asked; then nobody logs in by a token."""
+    gateway: Annotated[bool, Field(strict=True)] = False
+    """Whether the issuer is another Sluice (`token_signing` there), which stands before this one: it is told
+    how texts are read here, and each session of Spark Connect is kept for the gateway that opened it."""
     exchange: TokenExchangeSettings | None = None
     """Tokens for catalogs, in the users' names; without it catalogs are asked by the logins of `catalogs`."""
 

@@ -10,9 +10,11 @@ from __future__ import annotations
 
 import enum
 import struct
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Literal, Protocol
 
-from gateway.model.credentials import Password, UnreadableLogin
+from gateway.model.credentials import Password, SecurityLayer, UnreadableLogin
 from gateway.wire.thrift import MalformedMessage
 
 _HEAD = struct.Struct(">BI")
@@ -22,6 +24,11 @@ MAX_PAYLOAD_BYTES = 64 * 1024
 
 
 PLAIN, GSSAPI = b"PLAIN", b"GSSAPI"
+Qop = Literal["auth", "auth-int", "auth-conf"]
+QOP_BITS: Mapping[Qop, int] = {"auth": 1, "auth-int": 2, "auth-conf": 4}
+"""Protections of what follows a login of GSSAPI, as RFC 4752 numbers them."""
+MAX_WRAPPED_BYTES = 0xFF_FF_FF
+"""Largest message under a security layer: what RFC 4752 can say."""
 
 
 class Status(enum.IntEnum):
@@ -196,10 +203,26 @@ def parse_plain(payload: bytes) -> Password | UnreadableLogin:
     return Password(user, password)
 
 
+class SaslClient(Protocol):
+    """The client's end: send `start()`, feed what comes to `receive`, and send `take_reply()`, until it says
+    True; from then on everything goes through the layer, if there is one."""
+
+    @property
+    def layer(self) -> SecurityLayer | None: ...
+
+    def start(self) -> bytes: ...
+
+    def receive(self, chunk: bytes) -> bool: ...
+
+    def take_reply(self) -> bytes: ...
+
+
 class PlainClient:
-    """The client's end: send `start()`, feed the answer to `receive` until it says True."""
+    """`SaslClient` by a name and a password."""
 
     __slots__ = ("_credentials", "_steps")
+
+    layer = None
 
     def __init__(self, user: str, password: str, *, max_payload_bytes: int = MAX_PAYLOAD_BYTES) -> None:
         if "\0" in user or "\0" in password:
@@ -225,6 +248,71 @@ class PlainClient:
         if self._steps.buffer:
             raise MalformedMessage("the server spoke before it was asked")
         return True
+
+    def take_reply(self) -> bytes:
+        """Return what has to be sent now: nothing, since it has said everything."""
+        return b""
+
+
+class GssContext(Protocol):
+    """The client's end of GSSAPI, which has said its first token. Raises LoginRefused."""
+
+    @property
+    def is_complete(self) -> bool: ...
+
+    def step(self, token: bytes) -> bytes: ...
+
+    def choose_protection(self, offer: bytes) -> tuple[bytes, SecurityLayer | None]:
+        """Return the answer to the server's offer of protections, and what protects the rest."""
+
+
+class GssapiClient:
+    """`SaslClient` by a ticket (RFC 4752)."""
+
+    __slots__ = ("_context", "_first", "_has_chosen", "_reply", "_steps", "layer")
+
+    def __init__(
+        self, context: GssContext, first: bytes, *, max_payload_bytes: int = MAX_PAYLOAD_BYTES
+    ) -> None:
+        self._context = context
+        self._first = first
+        self._has_chosen = False
+        self._reply = bytearray()
+        self._steps = _SaslSteps(max_payload_bytes)
+        self.layer: SecurityLayer | None = None
+
+    def start(self) -> bytes:
+        """Return the mechanism and the first token."""
+        return step(Status.START, GSSAPI) + step(Status.OK, self._first)
+
+    def receive(self, chunk: bytes) -> bool:
+        """Take a chunk; True when both ends have agreed. Raises LoginRefused or MalformedMessage."""
+        self._steps.buffer += chunk
+        while (received := self._steps.next()) is not None:
+            status, payload = received
+            if status in (Status.BAD, Status.ERROR):
+                raise LoginRefused(payload.decode("utf-8", "replace"))
+            if status is Status.COMPLETE and self._has_chosen:
+                if self._steps.buffer:
+                    raise MalformedMessage("the server spoke before it was asked")
+                return True
+            # INVARIANT (servers prove who they are): one that accepts before its own token has been checked
+            # may be anybody.
+            if status is not Status.OK or self._has_chosen:  # RULE (gssapi-server-proven)
+                raise MalformedMessage("the server ends the login before both sides have agreed")
+            if self._context.is_complete:
+                answer, self.layer = self._context.choose_protection(payload)
+                self._has_chosen = True
+            else:
+                answer = self._context.step(payload)
+            self._reply += step(Status.OK, answer)
+        return False
+
+    def take_reply(self) -> bytes:
+        """Return what has to be sent now."""
+        reply = bytes(self._reply)
+        self._reply.clear()
+        return reply
 
 
 class LoginRefused(Exception):

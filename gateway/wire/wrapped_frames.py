@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 from gateway.model.credentials import SecurityLayer
-from gateway.wire.frames import HEADER_BYTES, frame
+from gateway.wire.frames import HEADER_BYTES, FrameSplitter, frame
+from gateway.wire.thrift import MalformedMessage
+
+LAYER_BYTES = 4096
+"""Most that a layer adds to a message."""
 
 
 class FrameWrapper:
@@ -32,3 +36,25 @@ class FrameWrapper:
             self._left -= len(piece)
             sent.append(frame(self._layer.wrap(piece)))
         return b"".join(sent)
+
+
+class WrappedFrames:
+    """Both directions of a client's connection: HiveServer2 wraps each of its messages whole."""
+
+    __slots__ = ("_layer", "_splitter", "_wrapper")
+
+    def __init__(self, layer: SecurityLayer, max_message_bytes: int) -> None:
+        self._layer = layer
+        self._splitter = FrameSplitter(max_message_bytes + LAYER_BYTES)
+        self._wrapper = FrameWrapper(layer)
+
+    def wrap(self, framed: bytes) -> bytes:
+        """Take a frame; return what is sent."""
+        return self._wrapper.feed(framed)
+
+    def receive(self, data: bytes) -> list[bytes]:
+        """Take what has come; return the messages that are whole. Raises MalformedMessage."""
+        try:
+            return [self._layer.unwrap(message) for message in self._splitter.feed(data)]
+        except ValueError as fault:
+            raise MalformedMessage(str(fault)) from None

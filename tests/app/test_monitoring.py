@@ -100,6 +100,19 @@ def test_every_series_and_label_that_is_asked_for_is_there() -> None:
     assert gone == []
 
 
+def test_every_alert_is_tried_with_series_that_are_there() -> None:
+    series = counted()
+    fires, tried = set(), yaml.safe_load((MONITORING / "alerts.test.yaml").read_text())["tests"]
+    for one in tried:
+        for given in one["input_series"]:
+            name, _, labels = given["series"].partition("{")
+            assert set(re.findall(r"(\w+)=", labels)) <= series[name], given
+            # A label that is left out would be another alert than operators see.
+            assert series[name] - SCRAPED <= set(re.findall(r"(\w+)=", labels)), given
+        fires |= {asked["alertname"] for asked in one["alert_rule_test"] if "exp_alerts" in asked}
+    assert fires == {rule["alert"] for rule in ALERTS}
+
+
 def test_every_legend_names_a_label_that_is_left() -> None:
     series = counted()
     for board in BOARDS.values():

@@ -225,7 +225,9 @@ class NewSessions:
         self.failed = 0
         self.last_failure = ""
         self._since = self._begun = 0.0
-        self._longest_s = 0.0
+        self._is_open = False
+        """Whether the session of now is open, and only its statement is waited for."""
+        self._longest_s = self._longest_open_s = 0.0
         self.slowest = ""
         """What the longest wait was made of."""
         self._thread = threading.Thread(target=self._work, daemon=True)
@@ -239,6 +241,7 @@ class NewSessions:
     def _work(self) -> None:
         for number in itertools.count():
             begun = self._begun = started = opened = time.monotonic()
+            self._is_open = False
             failed = self.failed
             while not self._over.is_set():
                 started = time.monotonic()
@@ -246,10 +249,13 @@ class NewSessions:
                     with WireClient(HOST, self._port, self._user, PASSWORD, quiet_s=10) as client:
                         session = client.open_session()
                         opened = time.monotonic()
+                        self._is_open = True
+                        self._longest_open_s = max(self._longest_open_s, opened - max(begun, self._since))
                         self.ask(client, session, number)
                     self.opened += 1
                     break
                 except (OSError, StatusError) as error:
+                    self._is_open = False
                     self.failed += 1
                     self.last_failure = repr(error)
                     self._over.wait(0.02)
@@ -269,15 +275,25 @@ class NewSessions:
     def longest_s(self) -> float:
         """The longest time from the begin of an attempt to the end of one that went well, also of one that
         waits now."""
+        return max(self._longest_s, self._waiting_s)
+
+    @property
+    def longest_open_s(self) -> float:
+        """The same until a session was open: its statement waits for Spark's processors, whoever was
+        killed."""
+        return max(self._longest_open_s, 0.0 if self._is_open else self._waiting_s)
+
+    @property
+    def _waiting_s(self) -> float:
         begun = self._begun
-        waits = time.monotonic() - max(begun, self._since) if begun else 0.0
-        return max(self._longest_s, waits)
+        return time.monotonic() - max(begun, self._since) if begun else 0.0
 
     def begin(self) -> None:
         """Count anew, once a session could be opened: what was before does not count."""
         before = self.opened
         until(lambda: self.opened > before, "a new session", 300)
-        self._longest_s, self.slowest, self._since = 0.0, "", time.monotonic()
+        self._longest_s, self._longest_open_s, self.slowest = 0.0, 0.0, ""
+        self._since = time.monotonic()
 
     def ask(self, client: WireClient, session: TSessionHandle, number: int) -> None:
         """Do something in a new session."""

@@ -8,10 +8,18 @@ from dataclasses import replace
 from gateway.errors import RpcError
 from gateway.model.decision import Decision
 from gateway.model.principal import Principal
+from gateway.model.reading_settings import READING_QUESTION
 from gateway.model.resource import Resource
+from gateway.model.spark_configuration import write_reading
 from gateway.model.statement import Client
 from gateway.session.connect.artifacts import judge_names
-from gateway.session.connect.config import answer_config, judge_config, not_set, settings_changed
+from gateway.session.connect.config import (
+    ConfigQuestion,
+    answer_config,
+    judge_config,
+    not_set,
+    settings_changed,
+)
 from gateway.session.connect.endings import Endings
 from gateway.session.connect.errors import Redaction
 from gateway.session.connect.operation import ConnectOperation, ConnectSession, Preparing
@@ -26,6 +34,7 @@ from gateway.wire.connect_calls import SessionKey
 from gateway.wire.connect_errors import spark_error
 from gateway.wire.connect_requests import (
     ArtifactStatusesRequest,
+    ConfigOperation,
     ConfigRequest,
     ConnectRequest,
     FetchErrorDetailsRequest,
@@ -65,6 +74,7 @@ class Calls:
         self._recorder = dependencies.recorder
         self._limits = dependencies.limits
         self._secrets = secrets
+        self._reader = dependencies.reader
 
     # -- settings and artifacts: of an attached session ------------------------------------------------------
 
@@ -75,6 +85,9 @@ class Calls:
 
         Where it changes some that expressions depend on, the caller has the session locked.
         """
+        asked = request.operation
+        if asked.kind == "get_all" and asked.prefix == READING_QUESTION and principal.gateway:
+            return await self._tell_reading(session, request)
         rights = self._verdicts.rights_of(principal, client, "CONFIG")
         visible = self._verdicts.visible_to(principal, client)
         decisions: list[Decision] = []
@@ -86,7 +99,6 @@ class Calls:
         def may_read(key: str) -> bool:
             return visible(Resource.setting(key))
 
-        asked = request.operation
         name = f"Config.{asked.kind}"
         call = RecordedCall(principal=principal, session_id=session.session_id)
         question = judge_config(asked, principal.user, may_set, may_read)
@@ -122,6 +134,20 @@ class Calls:
         if answer is None:
             raise StatementFailed("[SLUICE_NOT_GOVERNABLE] the response cannot be filtered", "0A000", 0, "")
         return write_config(answer)
+
+    async def _tell_reading(self, session: ConnectSession, request: ConfigRequest) -> bytes:
+        """Tell a gateway before this one how texts are read in a session, so that it can prove its own."""
+        everything = ConfigOperation(kind="get_all")
+        forwarded = connect_calls.config(session.key, everything, session.server_session, request.client_type)
+        response = read_config(
+            await self._forward(session.spark, session, "Config", forwarded, self._endings.plain)
+        )
+        question = ConfigQuestion(operation=everything, listed=True)
+        answer = answer_config(question, response, lambda _: True, secrets=self._secrets)
+        if answer is None:
+            raise StatementFailed("[SLUICE_NOT_GOVERNABLE] the response cannot be filtered", "0A000", 0, "")
+        told = tuple(write_reading(self._reader).items())
+        return write_config(replace(answer, pairs=(*answer.pairs, *told)))
 
     async def artifact_status(
         self,

@@ -328,6 +328,11 @@ class ConnectSessions(EndpointSessions[SessionKey, ConnectSession]):
         client knows another session."""
         if principal.identity != session.principal.identity:  # RULE (connect-session-of-identity)
             raise spark_error("INVALID_HANDLE.SESSION_CLOSED", session.session_id)
+        if principal.gateway != session.principal.gateway:  # RULE (session-of-its-gateway)
+            raise SessionElsewhere(
+                "this session was opened through another gateway, which keeps its temporary names and "
+                "settings; open a new session"
+            )
         session.check_observed(observed)
         session.client, session.used_at = client, self._clock()
         session.shown = ASKER.get().token

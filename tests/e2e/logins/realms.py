@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
 import subprocess
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import gssapi
 import gssapi.raw
+import pytest
 
 from gateway.frontends.kerberos_rules import KerberosRules
 from tests.e2e.logins.directories import free_port
@@ -137,6 +140,21 @@ class Realms:
         named = f"FILE:{self.directory}/{principal.replace('/', '_')}.tickets"
         self.credentials(principal).store(store={"ccache": named}, usage="initiate", overwrite=True)
         return named
+
+
+@contextlib.contextmanager
+def running_realms(directory: Path) -> Iterator[Realms]:
+    """Have a KDC up within, which libkrb5 of this process and of those that it starts asks."""
+    made = Realms(directory)
+    with pytest.MonkeyPatch.context() as patched:
+        for name, value in made.environment.items():
+            patched.setenv(name, value)
+        made.prepare()
+        made.start()
+        try:
+            yield made
+        finally:
+            made.stop()
 
 
 def begin(credentials: Any, service: str = "hive", **options: Any) -> Any:

@@ -23,7 +23,6 @@ from gateway.frontends.auth_to_local import parse_rule
 from gateway.frontends.connection_limits import ConnectionLimiter
 from gateway.frontends.guessing import LoginLimits
 from gateway.frontends.kerberos_logins import KerberosLogins
-from gateway.frontends.kerberos_rules import BITS, Qop
 from gateway.frontends.known_users import KnownUsers
 from gateway.frontends.ldap_logins import LdapLogins
 from gateway.frontends.ldap_rules import LdapRules
@@ -33,10 +32,10 @@ from gateway.settings.loading import parse_settings
 from gateway.wire import calls
 from gateway.wire.frames import frame
 from gateway.wire.messages import decode_reply, encode_call
-from gateway.wire.sasl import Status, step
+from gateway.wire.sasl import QOP_BITS, Qop, Status, step
 from tests.app.test_logins import BLOCKS
 from tests.e2e.logins.directories import GROUPS, PEOPLE, SERVICE, SERVICE_PASSWORD, OpenLdap
-from tests.e2e.logins.realms import OTHER, REALM, SPNEGO, Realms, begin
+from tests.e2e.logins.realms import OTHER, REALM, SPNEGO, Realms, begin, running_realms
 from tests.frontends.listening import Gateway, RawClient, listening, user
 from tests.frontends.test_clients import answers, in_thread
 from tests.session.fakes import until
@@ -49,14 +48,8 @@ ALL: tuple[Qop, ...] = ("auth", "auth-int", "auth-conf")
 
 @pytest.fixture(scope="module")
 def realms(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Realms]:
-    made = Realms(Path(tmp_path_factory.mktemp("krb5")))
-    with pytest.MonkeyPatch.context() as patched:
-        for name, value in made.environment.items():
-            patched.setenv(name, value)
-        made.prepare()
-        made.start()
+    with running_realms(Path(tmp_path_factory.mktemp("krb5"))) as made:
         yield made
-        made.stop()
 
 
 @contextlib.asynccontextmanager
@@ -109,7 +102,7 @@ class Client:
             return token.decode()
         offered = self.context.unwrap(token).message
         assert len(offered) == 4
-        chosen = bytes([BITS[qop] if choice is None else choice]) + (65536).to_bytes(3, "big") + acts_as
+        chosen = bytes([QOP_BITS[qop] if choice is None else choice]) + (65536).to_bytes(3, "big") + acts_as
         self.writer.write(step(Status.COMPLETE, self.context.wrap(chosen, encrypt=False).message))
         status, token = await self.answer()
         return "" if status is Status.COMPLETE else token.decode()
