@@ -7,6 +7,7 @@ and a statement that is made twice counts once. So it may fail, and a gateway ma
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
@@ -17,6 +18,7 @@ from uuid import UUID
 import asyncpg
 import structlog
 
+from gateway.lineage.called_functions import read_temporary
 from gateway.lineage.gathering import GatheredLineage, Gatherer
 from gateway.lineage.recorded import NOT_FORWARDED, TOO_MUCH, RecordedStatement, read_statement
 from gateway.lineage.rows import MAX_EDGES, SeenStatement
@@ -28,8 +30,11 @@ from gateway.model.catalog import CatalogSnapshot, TableName
 from gateway.model.lineage import Operation, StatementLineage
 from gateway.model.reading import NotRead
 from gateway.model.statement import PlanRequest
+from gateway.sql.names import Names
 
 log = structlog.get_logger(__name__)
+
+NO_MAKERS: Mapping[str, RecordedStatement] = {}
 
 _REFUSALS = (
     asyncpg.DataError,
@@ -304,7 +309,8 @@ class Follower:
             return statement.tables_only
         views = await self._trace_makers(connection, statement.temp_views, depth)
         kept = await self._trace_makers(connection, statement.relations, depth)
-        gathered = await gather(self.gatherer, statement, views, kept)
+        makers = await self._load_makers(connection, statement.functions)
+        gathered = await gather(self.gatherer, statement, views, kept, makers)
         if isinstance(gathered, str):
             # Its own words may quote the statement, which no log has.
             raise _Unmade("it could not be parsed")
@@ -327,6 +333,19 @@ class Follower:
                 self._keep(statement_id, lineage)
             if lineage is not None:
                 found[name] = lineage
+        return found
+
+    async def _load_makers(
+        self, connection: Any, made_by: Mapping[str, UUID]
+    ) -> dict[str, RecordedStatement]:
+        """Return the statements that made temporary functions, of those that the record still has."""
+        found = {}
+        for name, statement_id in made_by.items():
+            async with self._record:
+                event = await self.queue.load_decided(connection, statement_id)
+            if event is not None:
+                with contextlib.suppress(_Hopeless):
+                    found[name] = await asyncio.to_thread(_read, event, None)
         return found
 
     async def _maker(self, connection: Any, statement_id: UUID, depth: int) -> StatementLineage | None:
@@ -391,13 +410,25 @@ async def gather(
     statement: RecordedStatement,
     views: Mapping[str, StatementLineage],
     kept: Mapping[str, StatementLineage],
+    makers: Mapping[str, RecordedStatement] = NO_MAKERS,
 ) -> HasLineage | str:
     """Gather what a recorded statement's lineage is made of: by what the record says of its names, else by
     the gatherer's own look-up. Returns why, where there is no reading of it.
 
-    `views`, `kept`: the lineage of the temporary views and cached relations that it reads.
+    `views`, `kept`: the lineage of the temporary views and cached relations that it reads; `makers`: the
+    statements that made temporary functions which it calls.
     """
     tables = statement.tables if statement.tables is not None else {} if statement.over else None
+    masks = statement.masks
+    functions = {}
+    for name, maker in makers.items():
+        names = Names(maker.context, gatherer.known_catalogs)
+        found = await read_temporary(name, maker.text, names, gatherer.reader)
+        if found is not None:
+            functions[name] = found
+            # What it reads is what it was where it was made.
+            tables = None if tables is None else {**(maker.tables or {}), **tables}
+            masks = {**maker.masks, **masks}
     if tables is not None:
         snapshot = CatalogSnapshot(version=0, catalogs=gatherer.known_catalogs, tables=tables)
 
@@ -406,7 +437,7 @@ async def gather(
 
         gatherer = replace(gatherer, look_up=look_up)
     if statement.plan is None:
-        gathered = await gatherer.gather(statement.text, statement.context, views, statement.masks)
+        gathered = await gatherer.gather(statement.text, statement.context, views, masks, functions)
         return gathered if isinstance(gathered, GatheredLineage) else gathered.message
     # Spark Connect's messages take a second to import: only where there are plans.
     from gateway.lineage.gathering_plans import GatheredPlan, gather_plan

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from gateway.lineage.called_functions import write_bodies
+from gateway.lineage.called_functions import NO_TEMPORARY, TemporaryFunctions, write_bodies
 from gateway.model.bounded import BoundedDict
 from gateway.model.catalog import LookUp, TableName, ViewBody, levels
 from gateway.model.lineage import StatementLineage
@@ -66,24 +66,28 @@ class Gatherer:
         context: SessionContext,
         temp_views: Mapping[str, StatementLineage],
         masks: Mapping[TableName, frozenset[str]],
+        functions: TemporaryFunctions = NO_TEMPORARY,
     ) -> GatheredLineage | NotParsed | NotRead:
         """Return a statement with what its names stand for, or why Spark's parser has no reading of it.
-
-        Raises what the look-up raises.
-        """
-        statement = await self.text(text, context)
+        `functions`: temporary ones that it calls. Raises what the look-up raises."""
+        statement = await self.text(text, context, functions=functions)
         if not isinstance(statement, LineageText):
             return statement
         catalog = await self.catalog(names_of(statement), temp_views, masks)
         return catalog if isinstance(catalog, NotRead) else GatheredLineage(statement, catalog)
 
     async def text(
-        self, text: str, context: SessionContext, *, expression: bool = False
+        self,
+        text: str,
+        context: SessionContext,
+        *,
+        expression: bool = False,
+        functions: TemporaryFunctions = NO_TEMPORARY,
     ) -> LineageText | NotParsed | NotRead:
         """Return a text, or an expression standing alone, with Spark's reading of it."""
         reading = await (self.reader.read_expression(text) if expression else self.reader.read(text))
         if isinstance(reading, Reading) and (plain := as_plain_view(reading)) is not None:
-            return await self.text(plain, context)
+            return await self.text(plain, context, functions=functions)
         if not isinstance(reading, Reading):
             return reading
         tree = reading.tree if reading.root == IMMEDIATE else None
@@ -91,10 +95,12 @@ class Gatherer:
             # Shorter each time: it is a string in what has it run.
             inner = constant_text(tree.children[0], {})
             if inner is not None:
-                return await self.text(inner, context)
+                return await self.text(inner, context, functions=functions)
         if not expression and reading.root != _SCRIPT:
             names = Names(context, self.known_catalogs)
-            bodies = await write_bodies(reading.written or text, reading, names, self.look_up, self.reader)
+            bodies = await write_bodies(
+                reading.written or text, reading, names, self.look_up, self.reader, temporary=functions
+            )
             if isinstance(bodies, NotRead):
                 return bodies
             text, reading = bodies

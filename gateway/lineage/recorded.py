@@ -29,6 +29,7 @@ from gateway.model.statement import (
     AnswerFilter,
     Cleared,
     CreateTempView,
+    RegisterCode,
     ScanRecord,
     SessionContext,
     TendDataset,
@@ -37,6 +38,7 @@ from gateway.model.statement import (
 Masks = Mapping[TableName, frozenset[str]]
 """Columns, lower case, that a mask stood before, by folded name."""
 
+NO_FUNCTIONS: Mapping[str, str] = {}
 NOT_FORWARDED = "not_forwarded"
 TOO_MUCH = "it read too many tables for the record, or its plan was too large"
 _WRITING = frozenset({"create", "insert", "update", "delete"})
@@ -68,12 +70,16 @@ class LineageInput:
         self._written_bytes = 0
 
     def __call__(
-        self, cleared: Cleared, views: Mapping[str, str], relations: Mapping[str, str]
+        self,
+        cleared: Cleared,
+        views: Mapping[str, str],
+        relations: Mapping[str, str],
+        functions: Mapping[str, str] = NO_FUNCTIONS,
     ) -> dict[str, Any] | None:
         """Return what is kept, as JSON; None where a statement has no lineage to be made of it.
 
-        `views` are the temporary views that it reads, `relations` the cached ones, by the ids of the
-        statements that made them.
+        `views` are the temporary views that it reads, `relations` the cached ones, `functions` the temporary
+        functions over tables that it calls, by the ids of the statements that made them.
         """
         if not self._is_wanted(cleared, relations):
             return None
@@ -88,11 +94,16 @@ class LineageInput:
             kept["temp_views"] = dict(views)
         if relations:
             kept["relations"] = dict(relations)
+        if functions:
+            kept["functions"] = dict(functions)
         return kept
 
     def _is_wanted(self, cleared: Cleared, relations: Mapping[str, str]) -> bool:
         plan = cleared.statement.plan
-        makes_view = any(isinstance(effect, CreateTempView) for effect in cleared.effects)
+        makes_view = any(
+            isinstance(effect, CreateTempView) or (isinstance(effect, RegisterCode) and effect.reads)
+            for effect in cleared.effects
+        )
         if not (cleared.decisions or cleared.scans or cleared.temp_views_read or makes_view or relations):
             return False
         if cleared.answer.filter is not AnswerFilter.RELAY:
@@ -335,6 +346,8 @@ class RecordedStatement:
     """The cached relations that its plan reads, by the statements that computed them."""
     caches: bool = False
     """Whether later plans may read what it has computed."""
+    functions: Mapping[str, UUID] = field(default_factory=dict)
+    """The temporary functions over tables that it calls, by the statements that made them."""
     tables_only: StatementLineage | None = None
     """Tables read and written by a plan that was too large for the record."""
 
@@ -362,11 +375,13 @@ def _read(decided: AuditEvent, body: Mapping[str, Any], end: AuditEvent | None) 
     masks: Masks = _masks_of_body(body)
     temp_views: dict[str, UUID] = {}
     relations: dict[str, UUID] = {}
+    functions: dict[str, UUID] = {}
     plan = None
     tables_only = None
     if kept is not None:
         temp_views = {str(name).lower(): UUID(made) for name, made in kept.get("temp_views", {}).items()}
         relations = {str(name): UUID(made) for name, made in kept.get("relations", {}).items()}
+        functions = {str(name).lower(): UUID(made) for name, made in kept.get("functions", {}).items()}
         if kept["tables"] is not None:
             tables, masks = unpack(kept["tables"])
         if kept.get("plan") is not None:
@@ -399,6 +414,7 @@ def _read(decided: AuditEvent, body: Mapping[str, Any], end: AuditEvent | None) 
         plan=plan,
         relations=relations,
         caches=body.get("plan_class") == _CACHES,
+        functions=functions,
         tables_only=tables_only,
     )
 

@@ -9,7 +9,7 @@ from weakref import WeakKeyDictionary
 from gateway.model.catalog import Table, TableKind, TableName, quote_parts
 from gateway.model.reading import Reading, RelationRole, Span
 from gateway.pipeline.judging import Judging, RewrittenStatement, names_with_obligations
-from gateway.pipeline.kept import write_nested_text
+from gateway.pipeline.kept import refuse_long_views, write_nested_text
 from gateway.pipeline.metrics import metrics_of
 from gateway.pipeline.sources import ReadSources
 from gateway.plan.facts import PlanFacts, Read
@@ -70,6 +70,7 @@ async def guard_reads(
     found = []
     views_with_obligations = names_with_obligations(bodies)
     written: dict[tuple[TableName, str, bool, str | None, Below], str | None] = {}
+    chars = 0
     for position, read in enumerate(facts.reads):
         if read.name is None:
             continue
@@ -89,7 +90,11 @@ async def guard_reads(
         if metrics_of(table) is not None:
             instead, body = metrics.get(place, (None, body))
         instead = instead or sketch
-        key = (name, suffix, read.read.streaming, instead or write_nested_text(body), with_filter)
+        nested = write_nested_text(body)
+        chars += len(nested or "")
+        if (long := refuse_long_views(chars, read.name)) is not None:
+            return long
+        key = (name, suffix, read.read.streaming, instead or nested, with_filter)
         if key not in written:
             query: str | Unsupported | None = instead
             if instead is None and metrics_of(table) is None:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from gateway.model.catalog import Column, Table
 from gateway.model.reading import RelationRole, Span, Splice
 from gateway.pipeline.judging import Judging, RewrittenStatement, names_with_obligations
-from gateway.pipeline.kept import keeps, write_nested_text
+from gateway.pipeline.kept import keeps, refuse_long_views, write_nested_text
 from gateway.pipeline.metrics import WrittenOut, metrics_of
 from gateway.pipeline.rights import Rights
 from gateway.pipeline.seeing import Prepared
@@ -33,6 +33,7 @@ def guard_scans(
     policies, bodies, barred = sources.policies, sources.bodies, sources.barred
     personal = binds(prepared, judging)
     views_with_obligations = names_with_obligations(bodies)
+    chars = 0
     for relation, name in prepared.scans:
         folded = name.fold()
         table, view = evaluation.catalog.table(name), policies.views[folded]
@@ -63,12 +64,16 @@ def guard_scans(
         body = (
             bodies.get(folded) if relation.span is None else narrowed.get(relation.span, bodies.get(folded))
         )
+        nested = write_nested_text(body, personal=personal)
+        chars += len(nested or "")
+        if (found := refuse_long_views(chars, name)) is not None:
+            return found
         scan = guard.guard_scan(
             prepared.text,
             relation,
             table,
             view,
-            body=write_nested_text(body, personal=personal),
+            body=nested,
             within=folded in views_with_obligations,
             period=judging.period if folded in policies.reading else 0,
             barrier=folded in barred,

@@ -17,6 +17,7 @@ from gateway.model.statement import SessionContext
 from gateway.reader.port import ReaderPort
 from gateway.sql import guard
 from gateway.sql.call_texts import find_extent
+from gateway.sql.functions import builtin_name
 from gateway.sql.parameters import IMMEDIATE, constant_text, parameter_refusal
 from gateway.sql.required import Unsupported
 from gateway.sql.spark_errors import (
@@ -26,6 +27,7 @@ from gateway.sql.spark_errors import (
     build_parameter_refusal,
     build_unnamed_parameters_refusal,
 )
+from gateway.sql.varying import VARYING_BY_ROW
 
 ROOT = IMMEDIATE
 MAX_NESTED = 8
@@ -93,6 +95,8 @@ async def _bind(
         if given.node.endswith("Subquery"):
             return build_parameter_refusal(given, text)
         value = await _write_value(given, text, context, reader)
+        if isinstance(value, Unsupported):
+            return value
         if value is None:  # RULE (immediate-arguments-literal)
             return Unsupported(
                 "USING takes literals, variables of the session, and what is computed of these alone"
@@ -126,7 +130,7 @@ def list_markers(asked: Reading, inner: str) -> tuple[str, ...] | Unsupported:
 
 async def _write_value(
     node: ExpressionNode, text: str, context: SessionContext, reader: ReaderPort
-) -> str | None:
+) -> str | Unsupported | None:
     """Return an argument as it is written in the place of a marker: a variable by its whole name, since the
     statement may have a column of its name. None for what is more than values and variables."""
     if node.node == "Literal" and node.span is not None:
@@ -139,6 +143,11 @@ async def _write_value(
     tree = read_tree(alone.tree_json) if isinstance(alone, Reading) and alone.tree_json is not None else None
     if tree is None or _leave_places_out(tree) != _leave_places_out(node):
         return None
+    called = alone.functions if isinstance(alone, Reading) else ()
+    # Written where its markers are, one would have as many values.
+    if any(builtin_name(function.parts) in VARYING_BY_ROW for function in called):
+        # RULE (immediate-arguments-once)
+        return build_parameter_refusal(node, text)
     splices = []
     for one in _walk(tree):
         if one.plans or one.node in _MORE_THAN_VALUES:

@@ -7,6 +7,7 @@ asks, on when, or on what policies read. `sql/varying.py` says why.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import Final
 
 from gateway.model.catalog import TableName
 from gateway.model.handles import mark_reading_function
@@ -15,6 +16,10 @@ from gateway.pipeline.judging import RewrittenStatement
 from gateway.sql.names import Names, TempViewName
 from gateway.sql.required import Required, Unsupported
 from gateway.sql.varying import find_varying, find_varying_view, not_cached
+
+MAX_VIEW_CHARS: Final = 2_000_000
+"""Of the texts of views that are written into one text or plan: what the parser takes of one that is
+rewritten. Each is written as often as it is read, and so are those in it."""
 
 
 def keeps(reading: Reading) -> bool:
@@ -47,6 +52,17 @@ def write_nested_text(body: RewrittenStatement | None, *, personal: bool = True)
         return None
     # RULE (listed-view-written-out, view-texts-guarded, personal-view-written-out)
     return body.text if body.walled or body.listed or (personal and body.personal) else None
+
+
+def refuse_long_views(chars: int, name: TableName) -> Unsupported | None:
+    """Refuse to write a view's text where such texts have that many characters with it."""
+    if chars <= MAX_VIEW_CHARS:  # RULE (view-texts-chars)
+        return None
+    return Unsupported(
+        f"the texts of the views that it reads, with the policies on their tables, would have more than "
+        f"{MAX_VIEW_CHARS:,} characters; the last of them is {name}: read each view once, in a WITH, or save "
+        "what one of them gives as a table"
+    )
 
 
 def find_varying_text(

@@ -27,7 +27,7 @@ from gateway.session.freshness import Freshness, RunsStatements
 from gateway.session.identifiers import new_event_id
 from gateway.session.locks import NO_LOCKS, HeldLocks, LockRequest
 from gateway.session.session import NameResolution
-from gateway.session.view_rules import build_refusal
+from gateway.session.view_rules import build_refusal, list_functions_called
 
 E = TypeVar("E", bound=EndpointOperation)
 E_contra = TypeVar("E_contra", bound=EndpointOperation, contravariant=True)
@@ -292,6 +292,7 @@ class Deciding(Generic[S, E]):
             judged_s=judged_s,
             views=session.views_made_by(verdict),
             relations=session.relations_made_by(verdict),
+            functions=list_functions_called(session, verdict),
             operation=asked.operation_id,
         )
         if earlier is not None:

@@ -4,6 +4,7 @@ before a statement is judged and run in it."""
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Generic, Protocol, TypeVar
@@ -40,6 +41,9 @@ _log = structlog.get_logger(__name__)
 
 MAX_LOOKS = 5
 """How often a session looks at tables that others change at the same time, before the statement fails."""
+_CREATE_FUNCTION = re.compile(
+    r"\A\s*CREATE\s+(?:OR\s+REPLACE\s+)?TEMP(?:ORARY)?\s+FUNCTION(?!\s+IF\b)(?=\s)", re.IGNORECASE
+)
 NOT_THERE = "42P01"
 """The SQLSTATE of a table or view that is not there."""
 
@@ -182,7 +186,8 @@ class Freshness(Generic[S]):
         for name, function in list(session.functions.items()):
             # RULE (functions-judged-again)
             if not await self._is_current(session, function, version, client):
-                await self._end_function(session, name, client)
+                if not await self._make_function_again(session, function, client):
+                    await self._end_function(session, name, client)
                 continue
             for made in function.basis or ():
                 statement = replace(made.statement, principal=session.principal)
@@ -206,6 +211,33 @@ class Freshness(Generic[S]):
         await self._run_own(session, drop, client)
         session.variables.pop(name, None)
         _log.info("session_variable_ended")
+
+    async def _make_function_again(self, session: S, function: CachedRelation, client: Client) -> bool:
+        """Make a temporary function again of which nothing has changed but the period, in which Spark's
+        session looks at what row filters read; return whether that was all, and it is there.
+
+        It takes the place of the old one in one statement: nothing calls another by its name meanwhile.
+        """
+        if function.basis is None or len(function.basis) != 1:
+            return False
+        (made,) = function.basis
+        then = made.statement.context
+        # Spark keeps the settings with the body.
+        if then.settings != session.context.settings:
+            return False
+        verdict = await self._verdicts.judge(replace(made.statement, principal=session.principal), client)
+        begins = _CREATE_FUNCTION.match(function.text)
+        if begins is None or not made.differs_by_period(verdict):
+            return False
+        text = f"CREATE OR REPLACE TEMPORARY FUNCTION{function.text[begins.end() :]}"
+        own = self._endpoint.build_own_statement(session, text)
+        context = replace(own.context, catalog=then.catalog, namespace=then.namespace)
+        try:
+            await self._endpoint.run_inside(session, replace(own, context=context), client)
+        except (StatementRefused, StatementFailed):
+            return False
+        _log.info("temporary_function_made_again")
+        return True
 
     async def _end_function(self, session: S, name: str, client: Client) -> None:
         """Take away a temporary function whose body would read other rows now, and the views that call it:

@@ -17,6 +17,8 @@ class JudgedStatement:
     forwarded_plan: bytes
     functions: tuple[Table, ...] = ()
     """Those that it calls and whose bodies were judged."""
+    period: int = 0
+    """In which it was judged: it stands in what Spark was given where masks or filters read tables."""
 
     def is_same(self, verdict: Verdict) -> bool:
         """Whether the verdict is a clearance that would hand Spark the same once more."""
@@ -26,6 +28,16 @@ class JudgedStatement:
         if self.statement.plan is not None:
             return verdict.forwarded_plan == self.forwarded_plan
         return verdict.forwarded == self.forwarded
+
+    def differs_by_period(self, verdict: Verdict) -> bool:
+        """Whether the verdict is a clearance that would hand Spark the same but for the number of the period:
+        nothing is another but the moment."""
+        if isinstance(verdict, Refused) or verdict.judged_functions != self.functions:
+            return False
+        now, then = (f"REPEATABLE ({period})" for period in (verdict.period, self.period))
+        if self.statement.plan is not None:
+            return verdict.forwarded_plan.replace(now.encode(), then.encode()) == self.forwarded_plan
+        return verdict.forwarded.replace(now, then) == self.forwarded
 
     @property
     def size(self) -> int:
@@ -49,4 +61,5 @@ def build_judged(cleared: Cleared) -> JudgedStatement:
         forwarded=cleared.forwarded,
         forwarded_plan=cleared.forwarded_plan,
         functions=cleared.judged_functions,
+        period=cleared.period,
     )

@@ -27,14 +27,22 @@ _log = structlog.get_logger(__name__)
 P = ParamSpec("P")
 
 
-MakeLineageInput = Callable[[Cleared, Mapping[str, str], Mapping[str, str]], Mapping[str, Any] | None]
-"""A clearance, and the temporary views and the cached relations that it reads, by the statements that made
-them → what the record keeps so that lineage can be made of it later, as JSON; None for what has none."""
+MakeLineageInput = Callable[
+    [Cleared, Mapping[str, str], Mapping[str, str], Mapping[str, str]], Mapping[str, Any] | None
+]
+"""A clearance, and the temporary views, the cached relations and the temporary functions over tables that it
+reads, by the statements that made them → what the record keeps so that lineage can be made of it later, as
+JSON; None for what has none."""
 
 _NOTHING: Mapping[str, str] = {}
 
 
-def no_lineage(cleared: Cleared, views: Mapping[str, str], relations: Mapping[str, str]) -> None:
+def no_lineage(
+    cleared: Cleared,
+    views: Mapping[str, str],
+    relations: Mapping[str, str],
+    functions: Mapping[str, str],
+) -> None:
     """Keep nothing for lineage."""
 
 
@@ -68,11 +76,12 @@ class Recorder:
         operation: str = "",
         views: Mapping[str, str] = _NOTHING,
         relations: Mapping[str, str] = _NOTHING,
+        functions: Mapping[str, str] = _NOTHING,
     ) -> None:
         """Make the verdict durable. Raises LedgerUnavailable: then nothing may be forwarded.
 
-        `views` are the temporary views that the statement reads, `relations` the cached ones, by the
-        statements that made them.
+        `views` are the temporary views that the statement reads, `relations` the cached ones, `functions` the
+        temporary functions over tables that it calls, by the statements that made them.
         """
         event = audit_records.build_decided(
             self._stamp(statement_id),
@@ -82,7 +91,9 @@ class Recorder:
             session=str(session),
             operation=operation,
             lineage=(
-                self._lineage_input(verdict, views, relations) if isinstance(verdict, Cleared) else None
+                self._lineage_input(verdict, views, relations, functions)
+                if isinstance(verdict, Cleared)
+                else None
             ),
         )
         await self._record_decided(event, verdict.code if isinstance(verdict, Refused) else None)

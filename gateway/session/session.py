@@ -100,6 +100,7 @@ class CachedRelation:
     """The statement that computed it, as the record knows it."""
     sources: frozenset[TableName] = frozenset()
     """What of the catalog its rows may come from: some are computed when others read them."""
+    text: str = ""  # of a temporary function: the statement that made it, as its user wrote it
 
 
 class KnownTable(NamedTuple):
@@ -184,12 +185,13 @@ class NameResolution:
         return sum({id(judged): judged.size for judged in kept}.values())
 
     def stale_tables(self, cleared: Cleared, changed: ChangedNames) -> list[TableName]:
-        """Return the tables that Spark's session has to look at again first: those of a statement's policies,
-        those that somebody else changed, and those that have become something else where sessions keep what a
-        table is."""
+        """Return the tables that Spark's session has to look at again first: those of a statement's policies
+        (where it writes, each time: that stays), those that somebody else changed, and those that have become
+        something else where sessions keep what a table is."""
         ordered = sorted(cleared.policy_tables, key=str)
+        writes = not cleared.read_only  # RULE (policy-tables-of-writes)
         # RULE (policy-tables-looked-at)
-        read = [table for table in ordered if self.looked_at.get(table) != cleared.period]
+        read = [table for table in ordered if writes or self.looked_at.get(table) != cleared.period]
         return list(dict.fromkeys((*read, *self.find_changed_tables(cleared, changed))))
 
     def schedule_refresh(self, tables: Iterable[TableName]) -> None:
@@ -319,13 +321,14 @@ class NameResolution:
         self, made: RegisterCode, cleared: Cleared, policies_version: int, statement_id: str
     ) -> None:
         name = made.handle.id
+        self.functions.pop(name, None)  # the new one does not come of the one that it replaces
         self.add_handle(made.handle)
         if made.reads:  # RULE (function-body-noted)
             self.add_handle(mark_reading_function(name))
-            self.functions[name] = self._cache(cleared, policies_version, statement_id)
+            text = cleared.statement.text or "".join(cleared.plan_texts[:1])
+            self.functions[name] = replace(self._cache(cleared, policies_version, statement_id), text=text)
         else:
             self.drop_handle(mark_reading_function(name))
-            self.functions.pop(name, None)
 
     def _cache(
         self, cleared: Cleared, policies_version: int, statement_id: str, *, of_itself: bool = True

@@ -160,6 +160,15 @@ def without_dangling_views(session: NameResolution, verdict: Verdict) -> Verdict
     return verdict
 
 
+def list_functions_called(session: NameResolution, verdict: Verdict) -> dict[str, str]:
+    """Return the temporary functions over tables that a statement may call, by the statements that made
+    them."""
+    if not isinstance(verdict, Cleared) or not session.functions:
+        return {}
+    called = {id(one) for one in session.find_read_functions(verdict)}
+    return {name: one.statement_id for name, one in session.functions.items() if id(one) in called}
+
+
 def build_refusal(cleared: Cleared, code: str, sqlstate: str, message: str) -> Refused:
     """Return the refusal of a statement that policies would let pass."""
     return Refused(

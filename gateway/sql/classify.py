@@ -183,6 +183,8 @@ COMMANDS: Mapping[str, _Handler] = {
     "RefreshFunction": functions.refresh,
     "DescribeQueryCommand": session.describe_query,
     "ExplainCommand": session.explain,
+    "DescribeProcedureCommand": procedure.describe,
+    "ShowProceduresCommand": procedure.show,
 }
 
 NAME_NODES = frozenset(
@@ -203,7 +205,6 @@ _COLLATION = "a default collation would change how policies compare strings"
 _IMMEDIATE = "EXECUTE IMMEDIATE is governed where a client sends it by itself, since Spark 4.1"
 _INDEX = "indexes are not supported"
 _PIPELINE = "pipelines are not supported"
-_PROCEDURE = "listing and describing procedures is not supported"
 
 GENERATED_TEXT = (
     "the parser of this Spark version does not parse the expression in GENERATED ALWAYS AS (…), so its "
@@ -226,8 +227,6 @@ REFUSED_COMMANDS: Mapping[str, str] = {
     "CreateStreamingTable": _PIPELINE,
     "CreateStreamingTableAsSelect": _PIPELINE,
     "CreateStreamingTableAutoCdc": _PIPELINE,
-    "DescribeProcedureCommand": _PROCEDURE,
-    "ShowProceduresCommand": _PROCEDURE,
     "SetPathCommand": "SET PATH would change what names mean",
     # What it is on 4.0.
     "ExecuteImmediateQuery": _IMMEDIATE,

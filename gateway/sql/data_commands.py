@@ -247,6 +247,8 @@ def create_table_like(scope: CommandScope) -> Required:
         privileges=tuple(required),
         pins=(pin, source),
         read=(source.table,),  # RULE (create-like-reads)
+        # Rows stay where they are; with the options of other tables the new one could have the same rows.
+        structure=location is None,
         effects=(CatalogChanged((pin.table,)),),
     )
 

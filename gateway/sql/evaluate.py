@@ -14,6 +14,7 @@ from gateway.model.principal import Principal
 from gateway.model.reading import FunctionRef, Relation
 from gateway.model.resource import ANY_ACCESS, BY_NAME, AccessRequest, Resource
 from gateway.model.statement import AnswerRule
+from gateway.model.table_formats import SPARK_FORMATS
 from gateway.policy.engine import Engine, TableView
 from gateway.policy.reserved import ReservedPlace
 from gateway.policy.restrictions import restrict_view
@@ -311,6 +312,9 @@ class Evaluation:
             # Renamed, a view keeps text and definer, and readers what policies say of what it reads.
             moved = table.kind is TableKind.VIEW and any(name == old for old, _ in required.renamed)
             beneath = name.fold() in obliged_views and not moved
+            # RULE (create-like-structure)
+            if required.structure and name in required.read and not barred and _is_copied_without_rows(table):
+                continue
             # RULE (raw-command-masks, raw-command-filters, raw-command-hidden-columns, raw-command-views)
             if view.masks or view.row_filter is not None or barred or beneath:
                 return Denied(
@@ -556,6 +560,13 @@ def function_privileges(
         # RULE (execute-persistent-function)
         required.append(Privilege(Resource.udf(name.catalog, name.database, name.table), "execute"))
     return tuple(required)
+
+
+def _is_copied_without_rows(table: Table) -> bool:
+    """Whether a table that is made like this one has nothing of its rows: what says where they are, be it an
+    address with a password, is copied with the options of tables of other kinds."""
+    of_files = table.kind is TableKind.TABLE and str(table.provider).lower() in SPARK_FORMATS
+    return of_files or table.kind is TableKind.VIEW
 
 
 def list_hidden_columns(table: Table, view: TableView) -> tuple[str, ...]:

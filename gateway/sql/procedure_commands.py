@@ -1,4 +1,5 @@
-"""What CALL wants: the row of the procedure, for the table, locations and conditions that it is given.
+"""What CALL wants: the row of the procedure, for the table, locations and conditions that it is given; and
+what listing and describing procedures wants.
 
 The table is a text that the procedure parses itself, in its own catalog. It has to be a plain dotted name
 with its database, so that there is one way to read it.
@@ -14,6 +15,7 @@ from gateway.model.procedures import Procedure
 from gateway.model.reading import FieldValue
 from gateway.model.resource import Resource
 from gateway.model.statement import CatalogChanged
+from gateway.sql.names import Ungovernable
 from gateway.sql.required import Privilege, Required
 from gateway.sql.scope import CannotClassify, CommandScope, name_parts, table_resource
 
@@ -25,6 +27,9 @@ _ARGUMENTS = frozenset(
         *("PaimonNamedArgument", "PaimonPositionalArgument"),
     }
 )
+
+_OF_EVERYBODY = frozenset({"system", "default"})
+"""Namespaces whose names tell nothing: where formats have their procedures, and where sessions begin."""
 
 
 def call(scope: CommandScope) -> Required:
@@ -51,6 +56,27 @@ def call(scope: CommandScope) -> Required:
         effects=tuple(effect for one in wanted[:1] for effect in one.effects),
         conditions=tuple(dict.fromkeys(text for one in wanted for text in one.conditions)),
     )
+
+
+def show(scope: CommandScope) -> Required:
+    """SHOW PROCEDURES: the names of what a catalog has brought with it, in a namespace that one may know."""
+    catalog, database = scope.database("child")
+    wanted = [Privilege(Resource.catalog(catalog), "use", visible_is_enough=True)]
+    if database.lower() not in _OF_EVERYBODY:  # RULE (procedures-database)
+        wanted.append(Privilege(Resource.database(catalog, database), "show", visible_is_enough=True))
+    return Required(privileges=tuple(wanted), namespaces=scope.pin_database("child"))
+
+
+def describe(scope: CommandScope) -> Required:
+    """DESCRIBE PROCEDURE: what its catalog says of it, and its parameters."""
+    found = scope.names.new_table(scope.parts("child"))
+    if isinstance(found, Ungovernable):
+        raise CannotClassify(found.refusal(".".join(scope.parts("child"))))
+    wanted = [Privilege(Resource.catalog(found.catalog), "use", visible_is_enough=True)]
+    if found.database.lower() not in _OF_EVERYBODY:
+        database = Resource.database(found.catalog, found.database)
+        wanted.append(Privilege(database, "show", visible_is_enough=True))
+    return Required(privileges=tuple(wanted))
 
 
 def _build_required(scope: CommandScope, row: Procedure, catalog: str, written: str) -> Required:

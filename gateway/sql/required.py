@@ -108,6 +108,8 @@ class Required:
     """Tables of which the command itself reads or tells rows, values or columns: it needs select on all."""
     restricts: bool = False
     """Of `read`: where a part of the table's rows is hidden, the others may be changed."""
+    structure: bool = False
+    """Of `read`: of a table of files, and of a view, columns alone are told, and no rows or values."""
     instead: str = ""
     """What tells as much of such a table as may be told, in words for the client."""
     past: tuple[TableName, ...] = ()
@@ -208,6 +210,7 @@ def join(parts: Iterable[Required]) -> Required:
         cached=cached[0] if cached else None,
         explains=explains,
         restricts=any(part.restricts for part in all_parts),
+        structure=not explains and all(part.structure for part in all_parts if part.read or part.raw),
         sketches=sketches,
         shares=any(part.shares for part in all_parts),
         metrics="".join(part.metrics for part in all_parts),

@@ -26,6 +26,9 @@ policies:
   - name: everybody works here
     on: {catalog: spark_catalog, database: kept, table: "*", column: "*"}
     allow: [{users: [ann, bob, raw], access: [select, refresh, create, drop, insert]}]
+  - name: functions of the session
+    on: {catalog: system, database: session, udf: tf}
+    allow: [{users: [ann], access: [create, execute]}]
   - name: how rows come
     on: {setting: spark.sql.thriftServer.incrementalCollect}
     allow: [{users: [ann], access: [set]}]
@@ -166,6 +169,9 @@ def test_what_a_mapping_table_takes_away_is_gone(
     spark.query("TRUNCATE TABLE kept.blocked", user="loader")
     ann, raw = ask(endpoint, "ann"), ask("thrift", "raw")
     ann("CREATE TEMPORARY VIEW tv AS SELECT id FROM kept.mapped")
+    make = "CREATE TEMPORARY FUNCTION tf() RETURNS TABLE (id INT) RETURN SELECT id FROM kept.mapped"
+    ann(make)
+    ann("CREATE TEMPORARY VIEW calling AS SELECT id FROM tf() WHERE id > 0")
     raw("CACHE TABLE cached_mapping AS TABLE kept.blocked")
     for cached in (
         "SELECT * FROM kept.mapped WHERE id NOT IN (SELECT bid FROM kept.blocked)",
@@ -176,12 +182,18 @@ def test_what_a_mapping_table_takes_away_is_gone(
     with gateway.session("ann", PASSWORD) as session:
         open_frame = session.table("kept.mapped")
         open_frame.createOrReplaceTempView("fv")
+        session.sql(make).collect()
+        called = session.sql("SELECT id FROM tf()")
         reads: list[Callable[[], list[int]]] = [
             lambda: [row[0] for row in ann("SELECT id FROM kept.mapped")],
             lambda: [row[0] for row in ann("SELECT id FROM tv")],
             lambda: [row[0] for row in ann("SELECT id FROM kept.over_mapped")],
             lambda: sorted(row.id for row in open_frame.collect()),
             lambda: sorted(row.id for row in session.table("fv").collect()),
+            # It is there all the time.
+            lambda: [row[0] for row in ann("SELECT id FROM tf()")],
+            lambda: [row[0] for row in ann("SELECT id FROM calling")],
+            lambda: sorted(row.id for row in called.collect()),
         ]
         for blocks, left in ((0, [1, 2, 3]), (2, [1, 3]), (1, [3])):
             spark.query(f"INSERT INTO kept.blocked VALUES ({blocks})", user="loader")

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from uuid import uuid4
 
 import pytest
 
 from gateway.catalog.describe import function_from_rows
+from gateway.lineage.following import gather
 from gateway.lineage.gathering import GatheredLineage, Gatherer
-from gateway.lineage.recorded import pack, pack_facts, read_dependencies
+from gateway.lineage.recorded import RecordedStatement, pack, pack_facts, read_dependencies
 from gateway.model.catalog import FUNCTION, CatalogSnapshot, Table, TableName
 from gateway.model.definers import definer_mark
 from gateway.model.lineage import EdgeType, StatementLineage
@@ -40,10 +43,12 @@ FUNCTIONS = (
 )
 
 
+RECORDED = {"tables": pack(FUNCTIONS, {}), "facts": pack_facts(FUNCTIONS)}
+
+
 async def lineage(reader: ReaderPool, text: str) -> StatementLineage:
     # As the record of a statement has them.
-    recorded = {"tables": pack(FUNCTIONS, {}), "facts": pack_facts(FUNCTIONS)}
-    functions = read_dependencies(recorded)
+    functions = read_dependencies(RECORDED)
     assert list(functions.values()) == list(FUNCTIONS)
     known = {**{name.fold(): table for name, table in tables().items()}, **functions}
 
@@ -105,3 +110,66 @@ async def test_a_column_that_is_a_call_is_called_as_spark_calls_it(reader: Reade
 async def test_what_cannot_be_written_out_is_as_it_was(reader: ReaderPool, call: str) -> None:
     found = await lineage(reader, f"SELECT {call} AS x FROM e1")
     assert ("id", "x") in told(found, EdgeType.PROJECTION)
+
+
+@pytest.mark.parametrize(
+    ("made", "text", "projected", "compared"),
+    [
+        (
+            "CREATE TEMPORARY FUNCTION own(n INT) RETURNS INT RETURN SELECT max(age) FROM e1 WHERE id > n",
+            "SELECT Own(k) AS x FROM b",
+            {("age", "x")},
+            {("id", "x"), ("k", "x")},
+        ),
+        (
+            "CREATE OR REPLACE TEMP FUNCTION own(n INT) RETURNS TABLE (a INT) RETURN SELECT age FROM e1",
+            "SELECT t.b FROM own(3) AS t(b)",
+            {("age", "b")},
+            set(),
+        ),
+        (
+            "CREATE TEMPORARY FUNCTION own() RETURNS INT RETURN SELECT max(age) FROM e1",
+            "SELECT own()",
+            {("age", "own()")},
+            set(),
+        ),
+        # A function of a database of the name is not meant.
+        (
+            "CREATE TEMPORARY FUNCTION plus(n INT) RETURNS INT RETURN SELECT max(age) FROM e1",
+            "SELECT plus(k) AS x FROM b",
+            {("age", "x")},
+            set(),
+        ),
+    ],
+)
+async def test_lineage_goes_through_functions_of_the_session(
+    reader: ReaderPool, made: str, text: str, projected: set[tuple[str, str]], compared: set[tuple[str, str]]
+) -> None:
+    """The record names the statement that made the function; names in its body are those of there."""
+    known = {**{name.fold(): table for name, table in tables().items()}, **read_dependencies(RECORDED)}
+
+    async def look_up(names: Sequence[TableName]) -> CatalogSnapshot:
+        raise AssertionError("the record says what names stood for")
+
+    def recorded(text: str, namespace: str, names: Iterable[str]) -> RecordedStatement:
+        return RecordedStatement(
+            statement_id=uuid4(),
+            time=datetime.now(UTC),
+            user="ann",
+            text=text,
+            session_id="",
+            outcome="finished",
+            context=SessionContext(namespace=(namespace,)),
+            tables={name: table for name, table in known.items() if name.table in names},
+        )
+
+    maker = recorded(made, "ln", {"e1"})
+    asked = recorded(text.replace("FROM b", "FROM ln.b"), "elsewhere", {"b", "plus"})
+    name = "plus" if "plus" in made else "own"
+    gatherer = Gatherer(reader=reader, look_up=look_up, catalogs=frozenset({"spark_catalog"}))
+    found = await gather(gatherer, asked, {}, {}, {name: maker})
+    assert isinstance(found, GatheredLineage)
+    lineage = found.lineage()
+    assert lineage is not None
+    assert told(lineage, EdgeType.PROJECTION) == projected
+    assert told(lineage, EdgeType.PREDICATE) >= compared

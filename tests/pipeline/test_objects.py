@@ -58,6 +58,27 @@ async def test_the_refusal_says_what_it_is(reader: ReaderPool) -> None:
         assert verdict.message.startswith(said)
 
 
+@pytest.mark.parametrize(
+    ("provider", "passes"),
+    [("parquet", True), ("CSV", True), ("jdbc", False), ("delta", False), (None, False)],
+)
+async def test_a_table_is_made_like_one_of_files_of_which_rows_are_hidden(
+    reader: ReaderPool, provider: str | None, passes: bool
+) -> None:
+    """Of other kinds its options could say where the rows are, and with which password."""
+    world = World()
+    fit = TableName("spark_catalog", "sales", "fit")
+    world.tables[fit] = replace(world.tables[fit], provider=provider)
+    verdict = await world.judge("CREATE TABLE sales.tmp_x LIKE sales.fit", reader, user="bob")
+    assert isinstance(verdict, Refused) is not passes
+    for text in (
+        "CREATE TABLE sales.tmp_x LIKE sales.fit LOCATION '/x'",
+        "EXPLAIN CREATE TABLE sales.tmp_x LIKE sales.fit",
+        "CREATE TABLE sales.tmp_x LIKE employee",  # it has columns that he may not select
+    ):
+        assert isinstance(await world.judge(text, reader, user="bob"), Refused)
+
+
 async def test_it_is_refused_in_plans(reader: ReaderPool) -> None:
     world = world_with("METRIC_VIEW")
     for frame in (

@@ -266,6 +266,15 @@ async def test_what_is_not_known_before_it_runs_is_refused(lab: Lab, text: str) 
     await lab.refused(text, variables=frozenset({"x"}))
 
 
+async def test_an_argument_has_one_value_wherever_its_markers_are(lab: Lab) -> None:
+    for argument in ("rand() AS a", "1 + uniform(1, 9) AS a", "uuid() AS a"):
+        found = await lab.refused(f"EXECUTE IMMEDIATE 'SELECT :a = :a' USING {argument}")
+        assert found.message.startswith("[UNSUPPORTED_EXPR_FOR_PARAMETER]")
+        assert found.sqlstate == "42K0E"
+    same = await lab.cleared("EXECUTE IMMEDIATE 'SELECT :a = :a' USING current_timestamp() AS a")
+    assert same.forwarded.count("current_timestamp") == 2
+
+
 async def test_a_name_of_strings_put_together_is_that_name(lab: Lab) -> None:
     found = await lab.cleared("SELECT IDENTIFIER('i' || 'd') FROM IDENTIFIER(concat('fil', 'tered'))")
     assert "region = 'EMEA'" in found.forwarded

@@ -9,8 +9,8 @@ import pytest
 from pyspark.sql.connect import functions as F  # noqa: N812  pyspark's own convention
 
 from gateway.model.meaning_settings import ANSI_MODE
-from gateway.model.statement import Cleared, PlanRequest, SessionContext, Statement
-from gateway.pipeline import Rules
+from gateway.model.statement import Cleared, PlanRequest, Refused, SessionContext, Statement
+from gateway.pipeline import Rules, kept
 from gateway.reader.pool import ReaderPool
 from gateway.wire.connect import pb
 from tests.judge_world import World
@@ -257,3 +257,28 @@ async def test_plans(world: World, reader: ReaderPool) -> None:
     assert within.count(BARRIER) == 1
     (text,) = await _plan(world, reader, sql(f"SELECT * FROM v_in WHERE {FAILS}"))
     assert BARRIER in text
+
+
+async def test_views_are_written_out_up_to_a_bound(
+    world: World, reader: ReaderPool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each as often as it is read: a few views over views would fill the memory."""
+    monkeypatch.setattr(kept, "MAX_VIEW_CHARS", 2_000)
+    assert "id < 7" in await forwarded(world, reader, "SELECT id FROM v_of_filtered")
+    often = " UNION ALL ".join(["SELECT id FROM v_of_filtered"] * 12)
+    statement = Statement(
+        text=often, principal=world.principal("ray"), context=SessionContext(namespace=("d",))
+    )
+    frame = table("v_of_filtered").where(F.expr(FAILS))
+    for _ in range(4):
+        frame = frame.union(frame)
+    plan = PlanRequest(kind="execute", message=message(frame).SerializeToString(deterministic=True))
+    for verdict in (
+        await world.judge_statement(statement, reader, Rules()),
+        await world.judge_plan(plan, reader, user="ray", rules=Rules(), namespace=("d",)),
+    ):
+        assert isinstance(verdict, Refused)
+        assert (
+            "more than 2,000 characters; the last of them is spark_catalog.d.v_of_filtered" in verdict.message
+        )
+        assert verdict.code == "NOT_GOVERNABLE"

@@ -1014,6 +1014,18 @@ REMOVALS = (
     Removal(
         "immediate-arguments-literal", "arguments of USING are literals", Never(), "pipeline.test_own_names"
     ),
+    Removal(
+        "immediate-arguments-once",
+        "an argument of USING has one value",
+        Becomes("None"),
+        "pipeline.test_own_names",
+    ),
+    Removal(
+        "view-texts-chars",
+        "texts of views that are written out have a bound",
+        Always(),
+        "pipeline.test_view_barriers",
+    ),
     Removal("immediate-markers", "markers stand where a value may", Never(), "pipeline.test_own_names"),
     Removal(
         "immediate-into-query", "EXECUTE IMMEDIATE … INTO takes a query", Never(), "pipeline.test_own_names"

@@ -397,6 +397,12 @@ REMOVALS = (
         "session.test_own_names",
     ),
     Removal(
+        "policy-tables-of-writes",
+        "what policies of a write read is looked at for each",
+        Becomes("False"),
+        "session.test_barriers",
+    ),
+    Removal(
         "function-tables-looked-at",
         "what a temporary function reads is looked at",
         Never(),

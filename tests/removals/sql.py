@@ -814,6 +814,18 @@ REMOVALS = (
         "create-like-reads", "CREATE TABLE LIKE shows columns", DropArgument(0), "pipeline.test_pipeline"
     ),
     Removal(
+        "create-like-structure",
+        "a table of another kind is not made like one with masks",
+        DropOperand(3),
+        "pipeline.test_objects",
+    ),
+    Removal(
+        "procedures-database",
+        "procedures are listed of a database that one may know",
+        Never(),
+        "pipeline.test_pipeline",
+    ),
+    Removal(
         "rename-within-database",
         "a table is renamed within its database",
         DropOperand(1),

@@ -621,7 +621,7 @@ class World:
                 records_backend=name != DEFAULT_BACKEND,
                 limits=limits,
                 clock=lambda: self.now,
-                lineage_input=lambda cleared, views, relations: {"temp_views": dict(views)},
+                lineage_input=lambda cleared, views, relations, functions: {"temp_views": dict(views)},
                 session_catalogs=lambda: self.told,
                 promotion=self.promotion if promotes else None,
                 identity=identity or LoginIdentity(),

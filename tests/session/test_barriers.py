@@ -144,6 +144,7 @@ class Looking:
             policy_tables=frozenset({MAPPING} if asked.refreshes is None else ()),
             period=self.period,
             definition=self.definition,
+            read_only=not asked.text.startswith("INSERT"),
         )
 
     async def run(self, asked: Statement) -> None:
@@ -163,6 +164,15 @@ async def test_what_policies_read_is_looked_at_once_in_a_period() -> None:
         assert verdict.period == looking.period
         assert [one.refreshes for one in looking.ran] == [MAPPING] * looks
     assert not looking.ran[0].text, "nothing of the client's is run for it"
+
+
+async def test_for_what_is_written_it_is_looked_at_each_time() -> None:
+    session = NameResolution(PRINCIPAL, Client(protocol="thrift"), SessionContext())
+    looking = Looking()
+    endpoint = FakeEndpoint(looking.judge, looking.run)
+    for looks in (1, 2, 3):
+        await endpoint.judge_with_fresh_tables(session, statement("INSERT INTO t VALUES (1)"))
+        assert [one.refreshes for one in looking.ran] == [MAPPING] * looks
 
 
 async def test_a_look_that_takes_longer_than_a_period_is_not_made_again() -> None:

@@ -173,6 +173,58 @@ async def test_a_function_that_reads_ends_with_what_it_reads_and_so_does_what_ca
     assert await policies.renew() == []
 
 
+@pytest.mark.parametrize(
+    ("made", "again"),
+    [
+        ("CREATE TEMPORARY FUNCTION f() RETURN 1", "CREATE OR REPLACE TEMPORARY FUNCTION f() RETURN 1"),
+        ("create or replace temp function f() RETURN 1", "CREATE OR REPLACE TEMPORARY FUNCTION f() RETURN 1"),
+        ("EXECUTE IMMEDIATE 'CREATE TEMPORARY FUNCTION f() RETURN 1'", ""),
+        ("CREATE TEMPORARY FUNCTION IF NOT EXISTS f() RETURN 1", ""),
+    ],
+)
+async def test_a_function_is_made_again_where_the_period_alone_is_another(made: str, again: str) -> None:
+    """What its row filters read is looked at anew; it is there all the time."""
+    session, ran, now = new_session(), list[Statement](), {"period": 7, "mark": ""}
+
+    def clear_now(statement: Statement) -> Cleared:
+        creates = " function " in statement.text.lower()
+        return Cleared(
+            statement=statement,
+            forwarded=f"{statement.text} REPEATABLE ({now['period']}){now['mark']}",
+            plan_class="Command",
+            snapshot_version="1",
+            effects=(RegisterCode(SparkHandle("function", "f"), reads=True),) if creates else (),
+            names=frozenset({NAME}),
+            period=cast("int", now["period"]),
+        )
+
+    async def judge(statement: Statement) -> Verdict:
+        return clear_now(statement)
+
+    async def run_own(statement: Statement) -> None:
+        ran.append(statement)
+        effects = (DropFunction("f"),) if statement.text.startswith("DROP") else clear_now(statement).effects
+        session.prepare_to_forward(replace(clear_now(statement), effects=effects))
+        session.apply_finished(replace(clear_now(statement), effects=effects), 1)
+
+    endpoint = FakeEndpoint(judge, run_own)
+    first = clear_now(Statement(text=made, principal=PRINCIPAL, context=session.context))
+    session.prepare_to_forward(first)
+    session.apply_finished(first, 1)
+    session.context = replace(session.context, namespace=("elsewhere",))
+    for period in (7, 8, 8, 9):
+        now["period"] = period
+        await endpoint.renew_views(session)
+    drop = "DROP TEMPORARY FUNCTION IF EXISTS `f`"
+    assert [one.text for one in ran] == ([again, again] if again else [drop])
+    if again:
+        assert {one.context.namespace for one in ran} == {first.statement.context.namespace}
+        session.context = replace(session.context, settings=frozenset({"spark.sql.ansi.enabled"}))
+        now["period"] = 10
+        await endpoint.renew_views(session)
+        assert ran[-1].text == drop, "Spark would keep other settings with it"
+
+
 def test_errors_over_a_function_that_reads_tell_what_it_may() -> None:
     session = new_session()
     make = "CREATE TEMPORARY FUNCTION f() RETURNS INT RETURN SELECT 1 FROM t"

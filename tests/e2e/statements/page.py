@@ -47,9 +47,9 @@ policies are refused in it; begin a new session.
 
 The text of `EXECUTE IMMEDIATE`, and the name in `IDENTIFIER(…)`, is a string, strings with `||` or `concat`
 between them, or a variable that was declared with a string, or set to one since. The statement is judged,
-recorded and sent with that written out. Arguments of `USING` are literals,
-variables, and what Spark's functions compute of these; `INTO` takes variables. Any
-other text or name is not known before it runs, and is refused.
+recorded and sent with that written out. Arguments of `USING` are literals, variables, and what Spark's
+functions compute of these, but for those that give another value each time (`rand()`), which Spark refuses
+too; `INTO` takes variables. Any other text or name is not known before it runs, and is refused.
 
 ## Global temporary views
 
@@ -80,7 +80,8 @@ computed of a call may need an alias. A table function that lends rows is called
 that was made past the gateway has no definer: an operator vouches for what it reads.
 
 A temporary function that reads tables has the masks and filters of who made it in its body. It ends, with
-what came of it, when policies would have it read otherwise; its plan and its text are not shown.
+what came of it, when policies would have it read otherwise; its plan and its text are not shown. One whose
+row filters read other tables is made again, by itself, when these are looked at again.
 
 Spark keeps the body of a function in each session that has called it, with or without a gateway: there the
 old one runs after `CREATE OR REPLACE FUNCTION`, and after dropping and creating it, too. Where either body
@@ -148,6 +149,13 @@ into a branch, not behind `WITH`, and not where the row filter reads other table
 no row Spark joins by it; where it can, and in `mergeInto`, each row is compared with each: compare columns of
 one type by `=`. Rows may be changed so that the user no longer sees them, as in Ranger, unless the row filter
 has [`check`](policies.md#rows-that-one-could-not-read-back). Other formats and statements are refused.
+
+`CREATE TABLE … LIKE` a table of files or a view has the columns of one that has masks and row filters, as
+DESCRIBE shows them, if none is hidden, and no rows; it takes no `LOCATION` then. Tables of other kinds, which
+would bring an address or a password with their options, are refused.
+
+A view is written out with what policies leave of its tables wherever a statement reads it. That may come to
+2,000,000 characters: read a view once, in a `WITH`, where the statement is refused for more.
 
 `EXPLAIN`, `EXPLAIN EXTENDED` and `EXPLAIN FORMATTED` show the plan with NULL for masked columns and
 without the filter, so that it has no values of policies; so does `explain()` of a DataFrame. It names the

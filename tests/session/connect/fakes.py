@@ -792,7 +792,7 @@ class World:
                 may_use=may_use,
                 limits=limits,
                 clock=lambda: self.now,
-                lineage_input=lambda cleared, views, relations: {
+                lineage_input=lambda cleared, views, relations, functions: {
                     "temp_views": dict(views),
                     "relations": dict(relations),
                 },
