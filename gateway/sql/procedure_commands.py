@@ -48,6 +48,7 @@ def call(scope: CommandScope) -> Required:
         privileges=tuple(dict.fromkeys(privilege for one in wanted for privilege in one.privileges)),
         raw=tuple(dict.fromkeys(name for one in wanted for name in one.raw)),
         read=tuple(dict.fromkeys(name for one in wanted for name in one.read)),
+        maintained=wanted[0].maintained if all(one.maintained for one in wanted) else (),
         effects=tuple(effect for one in wanted[:1] for effect in one.effects),
         conditions=tuple(dict.fromkeys(text for one in wanted for text in one.conditions)),
     )
@@ -78,6 +79,7 @@ def _build_required(scope: CommandScope, row: Procedure, catalog: str, written: 
         privileges=tuple(required),
         raw=tuple(tables),
         read=tuple(tables),
+        maintained=tuple(tables) if row.maintain.issuperset(given) else (),  # RULE (maintain-arguments)
         effects=(CatalogChanged(tuple(tables), meaning="stays"),),
         conditions=tuple(conditions),
     )
