@@ -28,7 +28,6 @@ def optimize(scope: CommandScope) -> Required:
         raise CannotClassify("the condition of OPTIMIZE could not be parsed")
     required = on_files(scope.target("child"), "alter", conditions=tuple(str(text) for text in predicates))
     ordered = scope.field("zOrderBy")
-    # RULE (maintain-without-columns)
     return required if predicates or ordered != () else _tended(required)
 
 
@@ -47,7 +46,7 @@ def vacuum(scope: CommandScope) -> Required:
     if scope.field("inventoryTable") is not None or scope.field("inventoryQuery") is not None:
         raise CannotClassify("VACUUM USING INVENTORY reads file paths from a table and is not supported")
     required = on_files(scope.target("child"), "alter", "delete", "metadata")
-    return required if scope.flag("dryRun") else _tended(required)  # RULE (maintain-shows-no-path)
+    return required if scope.flag("dryRun") else _tended(required)
 
 
 def describe_history(scope: CommandScope) -> Required:

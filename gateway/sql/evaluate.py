@@ -304,7 +304,7 @@ class Evaluation:
         """
         required = self.settle_maintenance(required)
         for name in required.maintained:
-            if (view := self.view(name)) is not None and view.closed:  # RULE (closed-table-maintained)
+            if (view := self.view(name)) is not None and view.closed:
                 return Denied(view.closed)
         replaced = self._list_replaced(required)
         removed = self.build_denial() or self._deny_removals((*required.removed, *replaced))

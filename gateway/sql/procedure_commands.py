@@ -75,11 +75,12 @@ def _build_required(scope: CommandScope, row: Procedure, catalog: str, written: 
         if text is not None and not isinstance(text, str):
             raise CannotClassify(f"`{argument}` must be a string literal")
         conditions += [text] if text is not None else []
+    tended = row.maintain.issuperset(given)  # RULE (maintain-arguments)
     return Required(
         privileges=tuple(required),
         raw=tuple(tables),
         read=tuple(tables),
-        maintained=tuple(tables) if row.maintain.issuperset(given) else (),  # RULE (maintain-arguments)
+        maintained=tuple(tables) if tended else (),
         effects=(CatalogChanged(tuple(tables), meaning="stays"),),
         conditions=tuple(conditions),
     )

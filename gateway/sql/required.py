@@ -200,7 +200,6 @@ def join(parts: Iterable[Required]) -> Required:
             # RULE (explain-write-target)
             *(pin.table for part in all_parts for pin in part.pins if explains),
         ),
-        # RULE (maintain-alone)
         maintained=wanting[0].maintained if len(wanting) == 1 and not explains else (),
         named=tuple(named for part in all_parts for named in part.named),
         written=tuple(written for part in all_parts for written in part.written),

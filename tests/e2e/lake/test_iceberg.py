@@ -46,6 +46,9 @@ policies:
   - name: what was sold since
     on: {catalog: ice, database: shop, table: sold}
     filter: [{groups: [analysts], where: "day >= DATE'2024-01-02'"}]
+  - name: files that analysts tend
+    on: {catalog: ice, database: shop, table: fed}
+    allow: [{groups: [analysts], access: [maintain]}]
   - name: fed rows of a region
     on: {catalog: ice, database: shop, table: fed}
     filter: [{groups: [analysts], where: "region = 'EMEA'"}]
@@ -105,7 +108,7 @@ def feed(table: str, email: str, seen: str = "") -> list[str]:
     ]
 
 
-@pytest.fixture(scope="module", params=["3.5", "4.1"])
+@pytest.fixture(scope="module", params=["3.5", "4.0", "4.1"])
 def lake(request: pytest.FixtureRequest, lakes: OpenLake) -> LakeSpark:
     lake = lakes(request.param)
     columns = "(id INT, name STRING, email STRING, phone STRING, region STRING, day DATE) USING iceberg"
@@ -224,6 +227,34 @@ def test_branches_tags_and_changes_are_read_by_name(lake: LakeSpark, bob: Twins)
             }
             | {"changes": lambda spark, db: spark.table(f"{db}.fed.changes").groupBy("_change_type").count()}
         )
+
+
+TENDING = (
+    "rewrite_data_files(table => 'shop.fed', options => map('rewrite-all', 'true'))",
+    "rewrite_manifests('shop.fed')",
+    "rewrite_position_delete_files('shop.fed')",
+    "expire_snapshots(table => 'shop.fed', older_than => TIMESTAMP '2020-01-01 00:00:00')",
+)
+
+
+@pytest.mark.in_turn(9, one_way=True)
+def test_whoever_maintains_a_table_changes_and_sees_no_row_of_it(lake: LakeSpark, bob: Twins) -> None:
+    """By SQL and as SQL of Connect; hidden rows are written to other files, and stay hidden."""
+    rows = "SELECT * FROM ice.shop.fed ORDER BY id"
+    raw = lake.spark.query(rows, user="loader")
+    for call in TENDING:
+        answer = bob.ours.ask(f"CALL ice.system.{call}")
+        assert not answer.error, (call, answer)
+        assert CANARY not in str(answer)
+        if bob.ours.frames is not None:
+            assert CANARY not in str(bob.ours.frames.sql(f"CALL ice.system.{call}").collect())
+    assert lake.spark.query(rows, user="loader") == raw
+    assert not bob.same("SELECT * FROM {db}.fed ORDER BY id").error
+    for call in (
+        "remove_orphan_files('shop.fed')",
+        "rewrite_data_files('shop.fed', where => 'id = 1')",
+    ):
+        assert "[SLUICE_ACCESS_DENIED]" in bob.refusal(f"CALL ice.system.{call}")
 
 
 @pytest.mark.in_turn(9, one_way=True)
