@@ -34,6 +34,7 @@ from gateway.catalog.versions import (
     ICEBERG_PACKED,
     ICEBERG_SCHEMAS,
     Schemas,
+    build_changes,
     build_version,
     delta_schemas,
     files_view,
@@ -43,6 +44,7 @@ from gateway.catalog.versions import (
 )
 from gateway.errors import BackendUnavailable
 from gateway.model.catalog import (
+    CHANGES,
     FUNCTION,
     SOME_VERSION,
     CatalogSnapshot,
@@ -388,6 +390,8 @@ class LiveCatalog:
             return now if now is None else replace(now, name=name)
         full_name = quote_parts(now.name.parts)
         fresh = f"REFRESH TABLE {full_name}" if is_cached_by_sessions(now) else ""
+        if name.version == CHANGES:
+            return build_changes(now, name)
         schemas: Schemas = ((), ())
         with contextlib.suppress(NotUnderstood):
             schemas = await self._schemas(now, full_name, fresh)

@@ -63,6 +63,24 @@ def build_version(now: Table, name: TableName, rows: Sequence[Sequence[Any]] | s
     return replace(found, conditions_above=is_iceberg and has_changed_columns(found, *told))
 
 
+_CHANGE_COLUMNS = (
+    Column(name="_change_type", type="string"),
+    Column(name="_change_ordinal", type="int"),
+    Column(name="_commit_snapshot_id", type="bigint"),
+)
+
+
+def build_changes(now: Table, name: TableName) -> Table:
+    """Return an Iceberg table's changes: they have the columns of now, whichever snapshot they are of, and
+    what kind of change each row is. Iceberg does not find the latter in a condition that goes below."""
+    return replace(
+        now,
+        name=name,
+        columns=(*now.columns, *_CHANGE_COLUMNS),
+        conditions_above=True,
+    )
+
+
 def version_table(
     now: Table, name: TableName, rows: Sequence[Sequence[Any]], schemas: Sequence[Schema], current: Schema
 ) -> Table:

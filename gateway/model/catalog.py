@@ -39,6 +39,8 @@ SOME_VERSION = "AS OF some version"
 FUNCTION = "FUNCTION"
 """In the place of such a clause: not a table is meant, but the function of that name. It is looked up as a
 view whose text is its body; one that is code and no SQL is a table without columns."""
+CHANGES = "CHANGES"
+"""In the place of such a clause: what was added to an Iceberg table and removed from it, `t.changes`."""
 MOVING = frozenset("current_timestamp now current_date curdate".split())
 """Words in a version's clause that mean another time in each statement."""
 
@@ -63,6 +65,16 @@ class TableName:
     def parts(self) -> tuple[str, ...]:
         """Return the name as Spark has it: catalog, every level of the namespace, table."""
         return (self.catalog, *levels(self.database), self.table)
+
+    @property
+    def parts_read(self) -> tuple[str, ...]:
+        """Return the name of what is read, to which the clause of a version is added."""
+        return (*self.parts, "changes") if self.version == CHANGES else self.parts
+
+    @property
+    def clause(self) -> str:
+        """Return the clause of SQL that chooses the version; empty where none does."""
+        return "" if self.version == CHANGES else self.version
 
     def fold(self) -> TableName:
         """Return the name as Spark compares it: case is not significant."""

@@ -21,6 +21,8 @@ class Influence(enum.Enum):
     """Implicit casts, and what fails or overflows."""
     TIME_ZONE = "time_zone"
     """What day and hour an instant is, and which instant a day and hour are."""
+    TABLES = "tables"
+    """Which rows a table has, and nothing of what an expression makes of these."""
     ANYTHING = "anything"
     """It is not known to leave anything alone."""
 
@@ -28,7 +30,14 @@ class Influence(enum.Enum):
 ANSI_MODE = "spark.sql.ansi.enabled"
 TIME_ZONE = "spark.sql.session.timeZone"
 
-_REACHES: Mapping[str, Influence] = {ANSI_MODE: Influence.ANSI, TIME_ZONE: Influence.TIME_ZONE}
+_REACHES: Mapping[str, Influence] = {
+    ANSI_MODE: Influence.ANSI,
+    TIME_ZONE: Influence.TIME_ZONE,
+    # Iceberg's write-audit-publish. What is written lies in a branch, which the session reads in the place of
+    # its tables, with their columns of now; or in a snapshot that nobody reads before it is published.
+    "spark.wap.branch": Influence.TABLES,
+    "spark.wap.id": Influence.NONE,
+}
 
 HARMLESS_BY_EFFECT: Mapping[str, str] = {
     "how a query is run while its sizes become known": """

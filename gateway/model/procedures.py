@@ -18,6 +18,8 @@ class Procedure:
     """Argument that is a location → access types wanted on it."""
     condition: frozenset[str] = frozenset()
     """Arguments that Spark parses as an expression."""
+    maintain: frozenset[str] = frozenset()
+    """Arguments with which `maintain` on the table is enough, and no others; empty where it never is."""
     refused: str = ""
     """Why nobody may call it; continues a sentence."""
 

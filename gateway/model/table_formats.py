@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from gateway.errors import SluiceError
 from gateway.model.spark_minors import Minor
+from gateway.model.system_tables import Naming, Passing, list_names
 
 
 class UnsupportedFormat(SluiceError):
@@ -46,12 +47,8 @@ class TableFormat:
     """What the name of the jar with that class begins with, for every minor."""
     artifacts: Mapping[Minor, tuple[Artifact, ...]]
     """All jars that Spark needs beside its own; the first one has the extension."""
-    metadata_tables: frozenset[str] = frozenset()
-    """Tables that show no rows; but values, bounds of values, counts and paths. What shows rows is not here:
-    Paimon's `` `t$audit_log` ``, `` `t$ro` ``, `` `t$branch_x` ``."""
-    named_below: bool = False
-    """Whether they are named below their table, where a nested namespace may be as well, and not after it:
-    `` `t$files` ``."""
+    metadata_naming: Naming | None = None
+    """How its tables of metadata are named; below their table, a nested namespace may be as well."""
     branched: bool = False
     """Whether its tables have branches."""
     loaded_by_name: bool = False
@@ -98,13 +95,7 @@ ICEBERG = TableFormat(
         Minor(4, 0): _iceberg("4.0", "2.13", "1.11.0"),
         Minor(4, 1): _iceberg("4.1", "2.13", "1.12.0"),
     },
-    metadata_tables=frozenset(
-        """
-        all_data_files all_delete_files all_entries all_files all_manifests data_files delete_files
-        entries files history manifests metadata_log_entries partitions position_deletes refs snapshots
-        """.split()
-    ),
-    named_below=True,
+    metadata_naming=Naming.BELOW,
     branched=True,
     loaded_by_name=True,
     kept_by_sessions=True,
@@ -115,6 +106,7 @@ DELTA = TableFormat(
     jar="delta-spark_",
     artifacts={
         Minor(3, 5): _delta("2.12", "3.3.2"),
+        Minor(4, 0): _delta("4.0_2.13", "4.4.0"),
         Minor(4, 1): _delta("4.1_2.13", "4.4.0"),
     },
     sets=dict.fromkeys(
@@ -126,12 +118,7 @@ PAIMON = TableFormat(
     extension="org.apache.paimon.spark.extensions.PaimonSparkSessionExtensions",
     jar="paimon-spark-",
     artifacts={Minor(3, 5): (Artifact("org.apache.paimon", "paimon-spark-3.5", "0.9.0"),)},
-    metadata_tables=frozenset(
-        """
-        aggregation_fields branches consumers files manifests options partitions schemas snapshots
-        statistics tags
-        """.split()
-    ),
+    metadata_naming=Naming.AFTER,
     kept_by_sessions=True,
     key_property="primary-key",
 )
@@ -142,9 +129,12 @@ SPARK_FORMATS = frozenset({"parquet", "orc", "csv", "json", "text", "avro"})
 BY_EXTENSION: Mapping[str, TableFormat] = {one.extension: one for one in FORMATS.values()}
 
 METADATA_TABLES: Mapping[str, frozenset[str]] = {
-    one.name: one.metadata_tables for one in FORMATS.values() if one.metadata_tables
+    one.name: list_names(one.name, Passing.METADATA, one.metadata_naming)
+    for one in FORMATS.values()
+    if one.metadata_naming is not None
 }
-NAMED_BELOW = frozenset(one.name for one in FORMATS.values() if one.named_below)
+"""Format → its tables that show no rows; but values, bounds of values, counts and paths."""
+NAMED_BELOW = frozenset(one.name for one in FORMATS.values() if one.metadata_naming is Naming.BELOW)
 BRANCHED = frozenset(one.name for one in FORMATS.values() if one.branched)
 LOADED_BY_NAME = frozenset(one.name for one in FORMATS.values() if one.loaded_by_name)
 METADATA_COLUMNS = frozenset(

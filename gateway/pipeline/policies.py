@@ -246,7 +246,10 @@ def _otherwise(
         )
     for key in sorted(judging.settings):
         reached = influence(key)
-        if reached is not Influence.ANYTHING:  # RULE (policy-unlisted-setting)
+        # RULE (policy-rows-of-branch)
+        if reached is Influence.TABLES and not read and all(map(is_builtin, reading.functions)):
+            continue
+        if reached in (Influence.ANSI, Influence.TIME_ZONE, Influence.NONE):  # RULE (policy-unlisted-setting)
             if influences is None:
                 # RULE (standard-masks-meaning)
                 influences = frozenset() if standard else depends(reading.tree, text, table, read)

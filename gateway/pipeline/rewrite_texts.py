@@ -548,14 +548,19 @@ class _Text:
         return table.provider if table is not None and table.kind is TableKind.TABLE else None
 
     def _explain_not_metadata(self) -> Unsupported | None:
-        """Say why a name is not that of a table's metadata: its format has none of that name, or a namespace
-        has the table's name, so that it may be a table of its own."""
+        """Say why a name is not that of a table's metadata or of a version: its format has none of that name,
+        or a namespace has the table's name, so that it may be a table of its own."""
         find = self.evaluation.catalog.table
         for relation, one in self.prepared.metadata:
             table = find(one.table)
             provider = (table.provider or "").lower() if table is not None else ""
             if table is None or provider != one.provider or table.shadowed:
                 return Unsupported(f"`{'.'.join(relation.parts)}` is not a metadata table of {one.table}")
+        for relation, name in self.prepared.scans:
+            table = find(name) if guard.is_version_by_name(relation, name) else None
+            # RULE (version-below-table)
+            if table is not None and (table.provider not in BRANCHED or table.shadowed):
+                return Unsupported(f"`{'.'.join(relation.parts)}` is not a version of the table {name}")
         for pin in self.prepared.required.pins:
             table = find(pin.table) if pin.below else None
             if pin.below and (table is None or table.provider not in BRANCHED or table.shadowed):

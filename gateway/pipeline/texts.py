@@ -319,5 +319,6 @@ def _bind_scans(reading: Reading, place: TextScope) -> bool:
 def authorize_required(prepared: Prepared, accessing: Accessing) -> None:
     """Ask the policies for the privileges that a text requires, and whether its tables may be known."""
     for evaluation in accessing.accessors():
-        evaluation.require((*prepared.required.privileges, *prepared.functions))  # RULE (text-privileges)
+        required = evaluation.settle_maintenance(prepared.required)
+        evaluation.require((*required.privileges, *prepared.functions))  # RULE (text-privileges)
         evaluation.visibility(names_of(prepared.scans))  # RULE (text-tables-visible)

@@ -10,6 +10,7 @@ import re
 from collections.abc import Mapping
 
 from gateway.model.catalog import quote_parts
+from gateway.model.system_tables import Naming, is_system_table
 from gateway.model.table_formats import LOADED_BY_NAME, METADATA_TABLES
 from gateway.plan.identifiers import table_parts
 from gateway.plan.walk_sources import table_options
@@ -53,7 +54,7 @@ def text_of(read: pb.Read) -> str | None:
             read.named_table.unparsed_identifier = name
             read.named_table.options.update(options)
         return None
-    if not travels and not _is_metadata(parts) and read.WhichOneof("read_type") == "named_table":
+    if not travels and not _is_system_table(parts) and read.WhichOneof("read_type") == "named_table":
         return None
     if len(options) < len(given):
         raise refuse(f"an option of `{clip(name)}` is given more than once in different spellings")
@@ -95,10 +96,13 @@ def _read_name(read: pb.Read) -> tuple[str, Mapping[str, str]] | None:
     return names[0], rest
 
 
-def _is_metadata(parts: tuple[str, ...]) -> bool:
-    """Whether the last part could name the metadata of a table; the SQL text says what it means."""
+def _is_system_table(parts: tuple[str, ...]) -> bool:
+    """Whether the last part could name a table's metadata, a version of it or its changes; the SQL text says
+    what it means."""
     last = parts[-1].lower()
-    return last.rpartition("$")[2] in _METADATA and (len(parts) > 2 or "$" in last)
+    if len(parts) > 2 and is_system_table(Naming.BELOW, last):
+        return True
+    return "$" in last and last.rpartition("$")[2] in _METADATA
 
 
 def _as_of(options: Mapping[str, str]) -> str:

@@ -10,7 +10,7 @@ from gateway.policy.diagnostics import Diagnostics, Path, list_unknown_keys
 from gateway.policy.documents import parse_document
 
 PROCEDURE_KEYS = frozenset({"format", "namespace", "procedures"})
-_KEYS = frozenset({"arguments", "table", "url", "condition", "refused"})
+_KEYS = frozenset({"arguments", "table", "url", "condition", "maintain", "refused"})
 URL_ACCESSES = frozenset({"read", "write"})
 
 
@@ -56,12 +56,19 @@ def _procedure(value: Any, path: Path, faults: Diagnostics, accesses: frozenset[
     table = _read_wanted(value.get("table", {}), (*path, "table"), faults, accesses)
     url = _read_wanted(value.get("url", {}), (*path, "url"), faults, URL_ACCESSES)
     condition = _names(value.get("condition", []), (*path, "condition"), faults)
-    for name in (*table, *url, *condition):
+    maintain = _names(value.get("maintain", []), (*path, "maintain"), faults)
+    for name in (*table, *url, *condition, *maintain):
         if name not in arguments:
             faults.add(path, f"`{name}` is not one of its arguments")
     if not table:
         faults.add(path, "`table` must name the argument with the table, and the privileges required on it")
-    return Procedure(arguments=arguments, table=table, url=url, condition=frozenset(condition))
+    return Procedure(
+        arguments=arguments,
+        table=table,
+        url=url,
+        condition=frozenset(condition),
+        maintain=frozenset(maintain),
+    )
 
 
 def _names(value: Any, path: Path, faults: Diagnostics) -> tuple[str, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 
 from gateway.model.files import SESSION_CATALOG
 from gateway.model.reading import FieldValue, FunctionRef, Reading
@@ -25,7 +26,9 @@ def optimize(scope: CommandScope) -> Required:
     predicates = scope.field("userPartitionPredicates")
     if not isinstance(predicates, tuple) or not all(isinstance(text, str) for text in predicates):
         raise CannotClassify("the condition of OPTIMIZE could not be parsed")
-    return on_files(scope.target("child"), "alter", conditions=tuple(str(text) for text in predicates))
+    required = on_files(scope.target("child"), "alter", conditions=tuple(str(text) for text in predicates))
+    ordered = scope.field("zOrderBy")
+    return required if predicates or ordered != () else _tended(required)
 
 
 def reorganize(scope: CommandScope) -> Required:
@@ -42,7 +45,8 @@ def vacuum(scope: CommandScope) -> Required:
     """VACUUM: files that no version within the time has go; DRY RUN names them."""
     if scope.field("inventoryTable") is not None or scope.field("inventoryQuery") is not None:
         raise CannotClassify("VACUUM USING INVENTORY reads file paths from a table and is not supported")
-    return on_files(scope.target("child"), "alter", "delete", "metadata")
+    required = on_files(scope.target("child"), "alter", "delete", "metadata")
+    return required if scope.flag("dryRun") else _tended(required)
 
 
 def describe_history(scope: CommandScope) -> Required:
@@ -129,6 +133,11 @@ def changes_privileges(reading: Reading, names: Names) -> Required | Unsupported
 def is_changes(function: FunctionRef) -> bool:
     """Whether a function is Delta's table function of changes."""
     return function.table_valued and len(function.parts) == 1 and function.parts[0].lower() == CHANGES
+
+
+def _tended(required: Required) -> Required:
+    """Return the same where `maintain` will do."""
+    return replace(required, maintained=required.raw)
 
 
 def _clone(pin: Pin) -> Required:

@@ -24,7 +24,7 @@ from gateway.sql.classify import is_builtin, is_registered
 from gateway.sql.delta_commands import is_changes
 from gateway.sql.function_calls import code_privileges, find_short_function
 from gateway.sql.names import Names, Ungovernable
-from gateway.sql.required import ALL_TABLES, Privilege, Required, Unsupported
+from gateway.sql.required import ALL_TABLES, MAINTAIN, Privilege, Required, Unsupported
 from gateway.sql.scope import table_resource
 from gateway.sql.spark_errors import build_unknown_function_refusal
 from gateway.sql.unmatched import close_unmatched_view
@@ -113,6 +113,22 @@ class Evaluation:
         resource = table_resource(name)
         # RULE (absent-may-appear)
         return not self.engine.table_view(self.principal, resource, (), "select", self.context).uniform()
+
+    def settle_maintenance(self, required: Required) -> Required:
+        """Return what a command requires once it is known who maintains the tables that it tends.
+
+        INVARIANT (maintaining shows nothing): masks and filters do not hinder who has `maintain` by a policy
+        that lists it, since no row is shown and none changes; `all` is given to see what these leave.
+        """
+        tended = [self._add_owner(table_resource(name), MAINTAIN + BY_NAME) for name in required.maintained]
+        if None in tended:
+            return replace(required, privileges=())  # the owner counts: it is judged again once that is known
+        found = [resource for resource in tended if resource is not None]
+        # RULE (maintain-by-name)
+        if not found or not all(self._is_allowed(resource, MAINTAIN + BY_NAME) for resource in found):
+            return required
+        asked = tuple(Privilege(table_resource(name), MAINTAIN) for name in required.maintained)
+        return replace(required, privileges=asked, raw=(), read=(), past=())
 
     def require(self, required: Iterable[Privilege]) -> None:
         for privilege in required:
@@ -287,6 +303,10 @@ class Evaluation:
         column must be selectable; of one that it changes, with no column granted at all, the command's own
         privilege decides.
         """
+        required = self.settle_maintenance(required)
+        for name in required.maintained:
+            if (view := self.view(name)) is not None and view.closed:
+                return Denied(view.closed)
         replaced = self._list_replaced(required)
         removed = self.build_denial() or self._deny_removals((*required.removed, *replaced))
         if removed is not None:

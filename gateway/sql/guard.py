@@ -198,7 +198,7 @@ def guard_scan(
     `body` is the text that a view is written out as; without one a view is a table. `within`: its sources
     carry obligations. `barrier`, `below`, `bare`: as in `write_guarded_query`.
     """
-    suffix = relation.suffix.of(text) if relation.suffix else ""
+    suffix = _suffix_of(text, relation, table.name)
     within = within or (bool(suffix) and not _OPTIONS.match(suffix) and _is_narrowed(view))
     query = table_query(
         table,
@@ -212,9 +212,23 @@ def guard_scan(
     )
     if isinstance(query, Unsupported):
         return query
+    if query is None and is_version_by_name(relation, table.name):
+        query = f"SELECT * FROM {write_table_name(table, suffix)}"
     return GuardedRelation(
         relation=relation, table=table, query=query, has_obligations=within or has_obligations(table, view)
     )
+
+
+def is_version_by_name(relation: Relation, name: TableName) -> bool:
+    """Whether a version is named below its table, `t.branch_b`, and not by a clause."""
+    return bool(name.version) and relation.suffix is None
+
+
+def _suffix_of(text: str, relation: Relation, name: TableName) -> str:
+    """Return the clause behind the name of what is read."""
+    if is_version_by_name(relation, name):
+        return name.clause
+    return relation.suffix.of(text) if relation.suffix else ""
 
 
 def define_scan(
@@ -226,8 +240,10 @@ def define_scan(
     INVARIANT (hidden is not there): of a table with columns that the definer may not select, the text has a
     list of the others, so that Spark does not find them when it analyses the text as it is.
     """
-    suffix = relation.suffix.of(text) if relation.suffix else ""
+    suffix = _suffix_of(text, relation, table.name)
     query = None
+    if is_version_by_name(relation, table.name):
+        query = f"SELECT * FROM {write_table_name(table, suffix)}"
     if hidden := list_hidden_columns(table, view):  # RULE (stored-text-hidden-columns)
         visible = [c.name for c in table.columns if c.name not in hidden]
         source = write_table_name(table, suffix)
@@ -305,7 +321,7 @@ def table_query(
 def guard_missing(text: str, relation: Relation, name: TableName, *, bare: bool = False) -> GuardedRelation:
     """Let Spark say that a table does not exist, and fail on its first row should it appear meanwhile."""
     table = Table(name=name, kind=TableKind.TABLE, columns=())
-    suffix = relation.suffix.of(text) if relation.suffix else ""
+    suffix = _suffix_of(text, relation, name)
     query = write_missing_query(table, suffix, bare=bare)
     return GuardedRelation(relation=relation, table=table, query=query, has_obligations=True)
 
@@ -349,7 +365,7 @@ def _source_named_now(table: Table, suffix: str) -> str:
 
 
 def list_name_parts(table: Table) -> tuple[str, ...]:
-    return table.name.parts
+    return table.name.parts_read
 
 
 def splices(
@@ -366,7 +382,9 @@ def splices(
     words: list[tuple[str, str]] = []
     for guard in hidden_names:
         alias = guard.relation.parts[-1]
-        references = [r for r in reading.columns if _qualifies(r, guard.table) is not None]
+        # Spark knows a version that is named below its table by that name, and not by the table's.
+        by_name = is_version_by_name(guard.relation, guard.table.name)
+        references = [r for r in reading.columns if not by_name and _qualifies(r, guard.table) is not None]
         if references:
             if _is_shadowed(guard, guarded, reading):  # RULE (shadowed-table)
                 if any(

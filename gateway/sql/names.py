@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from gateway.model.catalog import (
+    CHANGES,
     GLOBAL_TEMP,
     FileNames,
     TableName,
@@ -22,6 +23,7 @@ from gateway.model.catalog import (
 from gateway.model.files import SESSION_CATALOG
 from gateway.model.metalakes import NONE_LISTED, ListedCatalogs
 from gateway.model.statement import SessionContext
+from gateway.model.system_tables import Naming, explain
 from gateway.model.table_formats import ICEBERG, METADATA_TABLES, PAIMON
 from gateway.sql.paths import FILE_FORMATS, FilesByPath
 from gateway.sql.required import Unsupported
@@ -32,6 +34,7 @@ MAX_LEVELS = 16
 _GOVERNED_NAME = re.compile(r"[\w-]+(?: [\w-]+)*")
 """Letters, digits, `_`, `-` and single blanks inside. A path (`/x`, `s3:…`) would be read as files, `t$files`
 is a table format's view past masks, and metastores trim blanks: the name judged would not be the one used."""
+_UNGOVERNED = "has a name with characters of paths or system tables, or with unusual blanks"
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +68,11 @@ _BRANCH = re.compile(r"branch_\w+", re.ASCII)
 _BELOW_TABLES = METADATA_TABLES[ICEBERG.name]
 _VERSIONS = re.compile(r"(?:branch|tag|snapshot_id|at_timestamp)_.*|changes|rewrite", re.IGNORECASE)
 """Iceberg's ways to name rows of a table at another time, below it, and what it tells of changes."""
+_REFERENCE = re.compile(r"(?:branch|tag)_(?![0-9]+\Z)([\w-]{1,256})", re.ASCII)
+"""A branch or tag. One of digits alone `VERSION AS OF` would take for the number of a snapshot."""
+_SNAPSHOT = re.compile(r"snapshot_id_([0-9]{1,19})", re.ASCII)
+_TIME = re.compile(r"at_timestamp_([0-9]{1,19})", re.ASCII)
+"""In milliseconds since 1970."""
 _NO_LEVELS = frozenset({GLOBAL_TEMP})
 """What no level of a namespace is called: Spark has views of every session there."""
 
@@ -206,6 +214,24 @@ class Names:
         name = self._above(parts)
         return (name, parts[-1]) if name is not None else None
 
+    def version(self, parts: tuple[str, ...]) -> TableName | None:
+        """Say which version of which table a name means that is read, `t.branch_b`, or its changes,
+        `t.changes`, when the catalog has the table and nothing else there. A version is named by the clause
+        of SQL that means the same, so that one name stands for it, however it is written."""
+        last = parts[-1]
+        if last == "changes":
+            version = CHANGES
+        elif reference := _REFERENCE.fullmatch(last):
+            version = f"VERSION AS OF '{reference[1]}'"
+        elif snapshot := _SNAPSHOT.fullmatch(last):
+            version = f"VERSION AS OF {snapshot[1]}"
+        elif time := _TIME.fullmatch(last):
+            version = f"TIMESTAMP AS OF timestamp_millis({time[1]})"
+        else:
+            return None
+        name = self._above(parts)
+        return replace(name, version=version) if name is not None else None
+
     def _above(self, parts: tuple[str, ...]) -> TableName | None:
         """Return the table below which something is named, when the catalog has it."""
         catalog, rest = self._split_catalog(parts)
@@ -278,7 +304,7 @@ class Names:
 def name_global_view(view: str) -> TableName | Ungovernable:
     """Return what a global temporary view is judged as: a view of Spark's own catalog."""
     if not _GOVERNED_NAME.fullmatch(view):
-        return Ungovernable("has a name with characters of paths or system tables, or with unusual blanks")
+        return Ungovernable(_explain_part(view))
     return TableName(SESSION_CATALOG, GLOBAL_TEMP, view)
 
 
@@ -316,19 +342,26 @@ def _build_table_name(catalog: str, parts: tuple[str, ...]) -> TableName | Ungov
         return Ungovernable("is a global temporary view, which all sessions share")
     for part in (catalog, *parts):
         if not _GOVERNED_NAME.fullmatch(part):  # RULE (path-as-table)
-            return Ungovernable(
-                "has a name with characters of paths or system tables, or with unusual blanks"
-            )
+            return Ungovernable(_explain_part(part))
     if len(namespace) > MAX_LEVELS:
         return Ungovernable(f"is in a namespace of more than {MAX_LEVELS} levels")
     # RULE (version-as-nested-table)
     if len(namespace) > 1 and (_VERSIONS.fullmatch(table) or table.lower() in _BELOW_TABLES):
         # Even where no table has the namespace's name: a temporary view keeps the name until one has.
-        return Ungovernable("is the name of a version, branch or metadata table of an Iceberg table")
+        return Ungovernable(explain(Naming.BELOW, table) or f"is named as an Iceberg table's {table}")
     name = TableName(catalog, join_namespace(namespace), table)
     # Spark's own catalog knows a name in any case. Another may have a table for each, and which one is looked
     # up, judged and forwarded has to be the same.
     return name if catalog.lower() == SESSION_CATALOG else name.fold()  # RULE (fold-foreign-table-names)
+
+
+def _explain_part(part: str) -> str:
+    """Say why a part of a name is none that is governed, by what a table format would read in it."""
+    for sign, naming in (("$", Naming.AFTER), ("@", Naming.SUFFIX)):
+        _, found, rest = part.partition(sign)
+        if found and (known := explain(naming, rest)):
+            return known
+    return _UNGOVERNED
 
 
 def _of_files(name: TableName) -> TableName | Ungovernable:

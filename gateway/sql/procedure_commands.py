@@ -53,6 +53,7 @@ def call(scope: CommandScope) -> Required:
         privileges=tuple(dict.fromkeys(privilege for one in wanted for privilege in one.privileges)),
         raw=tuple(dict.fromkeys(name for one in wanted for name in one.raw)),
         read=tuple(dict.fromkeys(name for one in wanted for name in one.read)),
+        maintained=wanted[0].maintained if all(one.maintained for one in wanted) else (),
         effects=tuple(effect for one in wanted[:1] for effect in one.effects),
         conditions=tuple(dict.fromkeys(text for one in wanted for text in one.conditions)),
     )
@@ -100,10 +101,12 @@ def _build_required(scope: CommandScope, row: Procedure, catalog: str, written: 
         if text is not None and not isinstance(text, str):
             raise CannotClassify(f"`{argument}` must be a string literal")
         conditions += [text] if text is not None else []
+    tended = row.maintain.issuperset(given)  # RULE (maintain-arguments)
     return Required(
         privileges=tuple(required),
         raw=tuple(tables),
         read=tuple(tables),
+        maintained=tuple(tables) if tended else (),
         effects=(CatalogChanged(tuple(tables), meaning="stays"),),
         conditions=tuple(conditions),
     )

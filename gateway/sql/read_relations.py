@@ -28,6 +28,11 @@ def scans_of(reading: Reading, names: Names, text: str) -> tuple[ScannedRelation
             return Unsupported(f"options on `{written}` could redirect to other data and are not supported")
         if names.metadata_table(relation.parts) is not None or names.files(relation.parts) is not None:
             continue
+        if (below := names.version(relation.parts)) is not None:
+            if relation.suffix is not None:  # RULE (version-of-version)
+                return Unsupported(f"`{written}` names a version; it takes no other one")
+            scans.append((relation, below))
+            continue
         match names.table(relation.parts):
             case Ungovernable() as resolved:
                 return resolved.refusal(written)

@@ -14,6 +14,8 @@ from gateway.model.table_formats import FORMATS
 
 REMOVING = ("drop", "delete")
 """Access types by which rows go, and columns with them."""
+MAINTAIN = "maintain"
+"""Access type of who compacts a table's files and lets go of its old versions, without reading it."""
 ALL_TABLES = "*"
 """In the place of a table's name: all of a database."""
 
@@ -118,6 +120,9 @@ class Required:
     """As `read`, but they need not be there: targets that a plan prints, a table that is made."""
     named: tuple[Named, ...] = ()
     written: tuple[Written, ...] = ()
+    maintained: tuple[TableName, ...] = ()
+    """Tables whose files the command tends: it moves rows to other files or lets go of old versions, names no
+    column, and tells counts and sizes alone. Who has `maintain` on them needs nothing else."""
     conditions: tuple[str, ...] = ()
     """Texts that Spark will parse as an expression on columns of a table that `raw` has."""
     properties: tuple[tuple[TableName, str], ...] = ()
@@ -182,6 +187,7 @@ def join(parts: Iterable[Required]) -> Required:
     described = [part.described for part in all_parts if part.described is not None]
     cached = [part.cached for part in all_parts if part.cached is not None]
     explains = any(part.explains for part in all_parts)
+    wanting = [part for part in all_parts if part.privileges or part.raw or part.read]
     sketches = any(part.sketches for part in all_parts)
     return Required(
         privileges=tuple(privilege for part in all_parts for privilege in part.privileges),
@@ -196,6 +202,7 @@ def join(parts: Iterable[Required]) -> Required:
             # RULE (explain-write-target)
             *(pin.table for part in all_parts for pin in part.pins if explains),
         ),
+        maintained=wanting[0].maintained if len(wanting) == 1 and not explains else (),
         named=tuple(named for part in all_parts for named in part.named),
         written=tuple(written for part in all_parts for written in part.written),
         conditions=tuple(text for part in all_parts for text in part.conditions),

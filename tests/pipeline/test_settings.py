@@ -27,6 +27,8 @@ pytestmark = pytest.mark.asyncio(loop_scope="session")
 ANSI = "spark.sql.ansi.enabled"
 ZONE = "spark.sql.session.timeZone"
 OTHER = "spark.sql.files.ignoreMissingFiles"
+BRANCH = "spark.wap.branch"
+"""Iceberg's: what a policy says of a row holds in a branch, too; what it finds in another table may not."""
 
 TABLES = ("free", "same", "ansi", "zone", "mapped", "masked", "custom", "custom_zone", "hiding")
 DATA: dict[str, Any] = {
@@ -118,6 +120,7 @@ REFUSED = [
     ("same", OTHER),
     ("masked", OTHER),
     ("custom_zone", ZONE),
+    ("mapped", BRANCH),
 ]
 PASSING = [
     ("same", ANSI),
@@ -131,6 +134,7 @@ PASSING = [
     ("custom", ZONE),
     ("free", OTHER),
     ("over_free", OTHER),
+    *((name, BRANCH) for name in ("same", "ansi", "zone", "masked", "custom", "hiding", "over_same")),
 ]
 
 

@@ -609,6 +609,18 @@ REMOVALS = (
         "pipeline.test_settings",
     ),
     Removal(
+        "policy-rows-of-branch",
+        "a policy that reads tables is not believed where the session reads a branch of them",
+        DropOperand(1),
+        "pipeline.test_settings",
+    ),
+    Removal(
+        "version-below-table",
+        "only Iceberg's tables have versions below them, and none whose name a namespace has",
+        Never(),
+        "pipeline.test_versions_by_name",
+    ),
+    Removal(
         "standard-masks-meaning",
         "masks of the standard types mean the same everywhere",
         Never(),

@@ -615,6 +615,24 @@ REMOVALS = (
     ),
     Removal("relation-options", "options on a relation", Never(), "pipeline.test_pipeline"),
     Removal(
+        "version-of-version",
+        "a version that is named below its table has no other one behind it",
+        Never(),
+        "pipeline.test_versions_by_name",
+    ),
+    Removal(
+        "maintain-by-name",
+        "masks and filters do not hinder who may maintain a table by name, and hinder who has `all`",
+        DropOperand(1),
+        "pipeline.test_maintaining",
+    ),
+    Removal(
+        "maintain-arguments",
+        "who maintains a table gives no argument that names a column or a condition",
+        Becomes("bool(row.maintain)"),
+        "pipeline.test_maintaining",
+    ),
+    Removal(
         "function-full-name",
         "persistent functions are named in full",
         DropOperand(1, 4),

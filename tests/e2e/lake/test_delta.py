@@ -39,6 +39,12 @@ policies:
   - name: customers of a region
     on: {catalog: spark_catalog, database: shop, table: customer}
     filter: [{groups: [analysts], where: "region = 'EMEA'"}]
+  - name: files that analysts tend
+    on: {catalog: spark_catalog, database: shop, table: "tended*"}
+    allow: [{groups: [analysts], access: [maintain]}]
+  - name: tended rows of a region
+    on: {catalog: spark_catalog, database: shop, table: tended}
+    filter: [{groups: [analysts], where: "region = 'EMEA'"}]
   - name: addresses
     on: {catalog: spark_catalog, database: shop, table: customer, column: email}
     mask: [{groups: [analysts], type: MASK_HASH}]
@@ -76,7 +82,7 @@ AS_SEEN = (
 )
 
 
-@pytest.fixture(scope="module", params=["3.5", "4.1"])
+@pytest.fixture(scope="module", params=["3.5", "4.0", "4.1"])
 def lake(request: pytest.FixtureRequest, lakes: OpenLake) -> LakeSpark:
     lake = lakes(request.param)
     made = ["CREATE DATABASE hidden", "CREATE DATABASE one", "CREATE DATABASE two"]
@@ -672,3 +678,32 @@ def test_a_session_that_outlives_its_gateway_has_no_settings_of_its_client(lake:
         gateway.start()
         with connect_session(gateway.connect_port, token, session_id=before.session_id) as after:
             assert after.sql(text).collect() == rows
+
+
+def test_whoever_maintains_a_table_changes_and_sees_no_row_of_it(
+    lake: LakeSpark, gateway: RunningGateway
+) -> None:
+    lake.spark.query(
+        "CREATE TABLE shop.tended (id INT, region STRING, note STRING) USING delta",
+        *(
+            f"INSERT INTO shop.tended VALUES ({one}, '{'AMER' if one % 2 else 'EMEA'}', '{CANARY}')"
+            for one in (1, 2)
+        ),
+        user="loader",
+    )
+    raw = lake.spark.query("SELECT * FROM shop.tended ORDER BY id", user="loader")
+    for endpoint in lake.endpoints:
+        with one_pack.session(gateway, endpoint, "bob") as ask:
+            for text in ("OPTIMIZE shop.tended", "VACUUM shop.tended", "VACUUM shop.tended RETAIN 200 HOURS"):
+                assert CANARY not in str(ask(text)), text
+            assert ask("SELECT id FROM shop.tended") == [(2,)]
+            for text in (
+                "OPTIMIZE shop.tended WHERE id = 1",
+                "OPTIMIZE shop.tended ZORDER BY (note)",
+                "VACUUM shop.tended DRY RUN",
+                "DESCRIBE HISTORY shop.tended",
+                "RESTORE TABLE shop.tended TO VERSION AS OF 0",
+            ):
+                with pytest.raises(Exception, match="a row filter, column mask or hidden column"):
+                    ask(text)
+    assert lake.spark.query("SELECT * FROM shop.tended ORDER BY id", user="loader") == raw

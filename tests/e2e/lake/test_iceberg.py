@@ -46,8 +46,14 @@ policies:
   - name: what was sold since
     on: {catalog: ice, database: shop, table: sold}
     filter: [{groups: [analysts], where: "day >= DATE'2024-01-02'"}]
+  - name: files that analysts tend
+    on: {catalog: ice, database: shop, table: fed}
+    allow: [{groups: [analysts], access: [maintain]}]
+  - name: fed rows of a region
+    on: {catalog: ice, database: shop, table: fed}
+    filter: [{groups: [analysts], where: "region = 'EMEA'"}]
   - name: addresses
-    on: {catalog: ice, database: shop, table: customer, column: email}
+    on: {catalog: ice, database: shop, table: [customer, fed], column: email}
     mask: [{groups: [analysts], type: MASK_HASH}]
   - name: addresses of others
     on: {catalog: ice, database: shop, table: "changed_*", column: email}
@@ -83,7 +89,26 @@ SOLD = "(1, DATE'2024-01-01'), (5, DATE'2024-01-02'), (9, DATE'2024-01-03'), (4,
 COPIED = "SELECT id, name, sha2(email, 256) AS email, CAST(NULL AS STRING) AS phone, region, day"
 
 
-@pytest.fixture(scope="module", params=["3.5", "4.1"])
+def feed(table: str, email: str, seen: str = "") -> list[str]:
+    """Return what makes a table whose rows, hidden ones too, came and went, on a branch and beside it."""
+
+    def rows(*ids: int) -> str:
+        values = ", ".join(f"({one}, 'm{one}@{CANARY}', '{'AMER' if one % 2 else 'EMEA'}')" for one in ids)
+        return f"SELECT id, {email}, region FROM VALUES {values} AS v(id, email, region) {seen}"
+
+    return [
+        f"CREATE TABLE {table} (id INT, email STRING, region STRING) USING iceberg",
+        f"INSERT INTO {table} {rows(1, 2, 3, 4)}",
+        f"ALTER TABLE {table} CREATE BRANCH `work`",
+        f"ALTER TABLE {table} CREATE BRANCH `au-dit`",
+        f"INSERT INTO {table}.branch_work {rows(5, 6)}",
+        f"DELETE FROM {table} WHERE id IN (1, 2)",
+        f"ALTER TABLE {table} CREATE TAG less",
+        f"INSERT INTO {table} {rows(7, 8)}",
+    ]
+
+
+@pytest.fixture(scope="module", params=["3.5", "4.0", "4.1"])
 def lake(request: pytest.FixtureRequest, lakes: OpenLake) -> LakeSpark:
     lake = lakes(request.param)
     columns = "(id INT, name STRING, email STRING, phone STRING, region STRING, day DATE) USING iceberg"
@@ -105,6 +130,8 @@ def lake(request: pytest.FixtureRequest, lakes: OpenLake) -> LakeSpark:
         *(f"CREATE TABLE ice.{one}.sold {SOLD_COLUMNS}" for one in ("shop", "shop_copy")),
         f"INSERT INTO ice.shop.sold VALUES {SOLD}",
         "INSERT INTO ice.shop_copy.sold SELECT * FROM ice.shop.sold WHERE day >= DATE'2024-01-02'",
+        *feed("ice.shop.fed", "email"),
+        *feed("ice.shop_copy.fed", "sha2(email, 256)", "WHERE region = 'EMEA'"),
         "CREATE DATABASE ice.hidden",
         "CREATE TABLE ice.hidden.secret (id INT, s STRING) USING iceberg",
         f"INSERT INTO ice.hidden.secret VALUES (1, '{CANARY}')",
@@ -156,7 +183,78 @@ READS = (
     "SHOW COLUMNS IN customer",
     "SELECT plain.id, name FROM plain JOIN customer USING (id) ORDER BY id",
     "SELECT * FROM plain ORDER BY id",
+    "SELECT * FROM {db}.customer.branch_main ORDER BY id",
+    "SELECT c.id, email FROM {db}.customer.tag_first AS c WHERE phone IS NULL ORDER BY id",
 )
+BY_NAME = (
+    "SELECT * FROM {db}.fed.branch_work ORDER BY id",
+    "SELECT * FROM {db}.fed.`branch_au-dit` ORDER BY id",
+    "SELECT branch_work.id, branch_work.* FROM {db}.fed.branch_work WHERE branch_work.id > 1 ORDER BY 1",
+    "SELECT * FROM {db}.fed FOR VERSION AS OF 'work' ORDER BY id",
+    "SELECT * FROM {db}.fed.tag_less ORDER BY id",
+    "SELECT w.id FROM {db}.fed.branch_work w LEFT ANTI JOIN {db}.fed f ON w.email = f.email ORDER BY id",
+    "SELECT count(*) AS n FROM {db}.fed.branch_work TABLESAMPLE (100 PERCENT) REPEATABLE (1)",
+    "WITH w AS (TABLE {db}.fed.branch_work) SELECT max(id) AS m FROM w",
+    "SELECT id, email, region, _change_type, _change_ordinal FROM {db}.fed.changes ORDER BY id, _change_type",
+    "SELECT _change_type, count(*) AS n FROM {db}.fed.changes GROUP BY _change_type ORDER BY 1",
+    "SELECT c.id, f.email FROM {db}.fed.changes AS c JOIN {db}.fed AS f USING (id) ORDER BY id, _change_type",
+    "SELECT id FROM {db}.plain.branch_main ORDER BY id",
+    "SELECT id, _change_type FROM {db}.plain.changes ORDER BY id",
+)
+"""Branches, tags and changes below the name of a table."""
+
+
+@pytest.mark.in_turn(9, one_way=True)
+def test_branches_tags_and_changes_are_read_by_name(lake: LakeSpark, bob: Twins) -> None:
+    bob.all_same(BY_NAME)
+    ids = [
+        row
+        for name in ("ice.shop.fed", "ice.shop_copy.fed")
+        for row in lake.spark.query(f"SELECT min(snapshot_id) FROM {name}.snapshots")
+    ]
+    by_id = "SELECT * FROM {db}.fed.snapshot_id_{id} ORDER BY id"
+    bob.same(by_id, id=(str(ids[0][0]), str(ids[1][0])))
+    assert not bob.same("SELECT count(*) AS n FROM {db}.fed.at_timestamp_4102444800000").error
+    deleted = "SELECT id FROM ice.shop.fed.changes WHERE _change_type = 'DELETE' AND email LIKE '%'"
+    assert bob.ours.ask(deleted).rows == [(2,)]
+    for name in ("branch_none", "tag_none", "snapshot_id_1", "at_timestamp_1"):
+        assert CANARY not in bob.refusal(f"SELECT * FROM ice.shop.fed.{name}")
+    if bob.ours.frames is not None:
+        bob.all_same_frames(
+            {
+                name: (lambda spark, db, name=name: spark.table(f"{db}.fed.{name}").orderBy("id"))
+                for name in ("branch_work", "tag_less", "`branch_au-dit`")
+            }
+            | {"changes": lambda spark, db: spark.table(f"{db}.fed.changes").groupBy("_change_type").count()}
+        )
+
+
+TENDING = (
+    "rewrite_data_files(table => 'shop.fed', options => map('rewrite-all', 'true'))",
+    "rewrite_manifests('shop.fed')",
+    "rewrite_position_delete_files('shop.fed')",
+    "expire_snapshots(table => 'shop.fed', older_than => TIMESTAMP '2020-01-01 00:00:00')",
+)
+
+
+@pytest.mark.in_turn(9, one_way=True)
+def test_whoever_maintains_a_table_changes_and_sees_no_row_of_it(lake: LakeSpark, bob: Twins) -> None:
+    """By SQL and as SQL of Connect; hidden rows are written to other files, and stay hidden."""
+    rows = "SELECT * FROM ice.shop.fed ORDER BY id"
+    raw = lake.spark.query(rows, user="loader")
+    for call in TENDING:
+        answer = bob.ours.ask(f"CALL ice.system.{call}")
+        assert not answer.error, (call, answer)
+        assert CANARY not in str(answer)
+        if bob.ours.frames is not None:
+            assert CANARY not in str(bob.ours.frames.sql(f"CALL ice.system.{call}").collect())
+    assert lake.spark.query(rows, user="loader") == raw
+    assert not bob.same("SELECT * FROM {db}.fed ORDER BY id").error
+    for call in (
+        "remove_orphan_files('shop.fed')",
+        "rewrite_data_files('shop.fed', where => 'id = 1')",
+    ):
+        assert "[SLUICE_ACCESS_DENIED]" in bob.refusal(f"CALL ice.system.{call}")
 
 
 @pytest.mark.in_turn(17, one_way=True)
@@ -201,15 +299,20 @@ def test_metadata_of_a_table_with_obligations_is_refused(bob: Twins, part: str) 
 PAST = (
     "SELECT * FROM ice.hidden.secret",
     "SELECT * FROM ice.hidden.secret.files",
-    "SELECT * FROM ice.shop.customer.branch_main",
-    "SELECT * FROM ice.shop.customer.tag_first",
-    "SELECT * FROM ice.shop.customer.snapshot_id_1",
-    "SELECT * FROM ice.shop.customer.at_timestamp_1",
+    "SELECT * FROM ice.hidden.secret.branch_main",
+    "SELECT * FROM ice.hidden.secret.changes",
+    "SELECT * FROM ice.shop.customer.branch_main VERSION AS OF 'first'",
+    "SELECT * FROM ice.shop.customer.changes VERSION AS OF 1",
+    "SELECT * FROM ice.shop.customer.branch_main.files",
+    "SELECT * FROM ice.shop.customer.branch_main.changes",
+    "SELECT * FROM ice.shop.customer.rewrite",
+    "INSERT INTO ice.shop.customer.changes SELECT * FROM ice.shop.customer",
+    "DELETE FROM ice.shop.customer.tag_first WHERE id = 2",
+    "DESCRIBE TABLE EXTENDED ice.shop.customer.branch_main",
     "SELECT * FROM ice.shop.`customer#files`",
     "SELECT * FROM ice.shop.`customer$files`",
     "SELECT * FROM ice.`shop.customer.files`",
     "SELECT * FROM ice.shop.plain.no_such",
-    "SELECT * FROM ice.shop.customer.changes",
     "CREATE TEMPORARY VIEW v AS SELECT * FROM ice.shop.plain.files",
     "CACHE TABLE c AS SELECT * FROM ice.shop.plain.files",
     "CALL ice.system.rollback_to_snapshot('shop.customer', 1)",
@@ -251,8 +354,9 @@ def test_there_is_no_way_past_a_filter_or_mask(lake: LakeSpark, bob: Twins, text
 def test_metadata_columns_are_refused_in_our_words(bob: Twins) -> None:
     for column in ("_file", "_partition", "_row_id", "_deleted"):
         for name in (column, f"c.{column}"):
-            message = bob.refusal(f"SELECT {name} FROM customer c")
-            assert "Metadata columns are not available" in message, message
+            for table in ("customer", "ice.shop.customer.branch_main", "ice.shop.customer.changes"):
+                message = bob.refusal(f"SELECT {name} FROM {table} c")
+                assert "Metadata columns are not available" in message, message
 
 
 PRUNED = {
