@@ -44,16 +44,16 @@ ADJACENT: Final = "a parameter marker is adjacent to other text; put spaces arou
 _TOKEN: Final = re.compile(
     r"""[Rr]'[^']*'|[Rr]"[^"]*"
     | '(?:[^'\\]|\\.|'')*' | "(?:[^"\\]|\\.|"")*" | `(?:[^`]|``)*`
-    | \$(?P<tag>\w*)\$.*?\$(?P=tag)\$
+    | (?P<open>['"`])
     | --(?:\\\n|[^\r\n])*
     | (?P<comment>/\*) | :: | \w+
     | (?P<marker>\?|:\s*(?:[A-Za-z_]\w*|`(?:[^`]|``)*`))
     | .""",
     re.DOTALL | re.VERBOSE,
 )
-_JOINS_BEFORE: Final = re.compile(r"[\w'\"`$:?-]\Z")
-_JOINS_BEHIND: Final = re.compile(r"[\w'\"`$:?]")
-_EXTRACTS: Final = re.compile(r"[\w`)\]]\Z")
+_COMMENT: Final = re.compile(r"/\*|\*/")
+_JOINS: Final = re.compile(r"[\w'\"`$:?]")
+_ENDS_VALUE: Final = re.compile(r"[\w`)\]]")
 
 
 def find_markers(text: str) -> Iterator[Span]:
@@ -62,21 +62,21 @@ def find_markers(text: str) -> Iterator[Span]:
     at = 0
     while at < len(text):
         found = _TOKEN.match(text, at)
-        if found is None:
-            return
-        at = found.end()
+        if found is None or found["open"] is not None:
+            return  # what is not closed is not parsed
+        start, at = found.span()
         if found["comment"] is not None:
             at = _end_of_comment(text, at)
-        elif found["marker"] is not None:
+        elif found["marker"] == "?" or (
             # `v:field` is a field of a variant.
-            extracts = found["marker"] != "?" and _EXTRACTS.search(text[: found.start()])
-            if not extracts:
-                yield Span(found.start(), at)
+            found["marker"] is not None and not (start > 0 and _ENDS_VALUE.match(text, start - 1))
+        ):
+            yield Span(start, at)
 
 
 def _end_of_comment(text: str, at: int) -> int:
     depth = 1
-    for found in re.compile(r"/\*|\*/").finditer(text, at):
+    for found in _COMMENT.finditer(text, at):
         depth += 1 if found[0] == "/*" else -1
         if depth == 0:
             return found.end()
@@ -85,7 +85,8 @@ def _end_of_comment(text: str, at: int) -> int:
 
 def stands_apart(marker: Span, text: str) -> bool:
     """Whether no literal in the place of a marker can join the characters beside it."""
-    return not (_JOINS_BEFORE.search(text[: marker.start]) or _JOINS_BEHIND.match(text, marker.end))
+    before = text[marker.start - 1 : marker.start]
+    return not (before == "-" or _JOINS.match(before) or _JOINS.match(text, marker.end))
 
 
 def parameter_refusal(reading: Reading, *, stored: bool = True) -> str | None:
