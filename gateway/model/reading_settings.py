@@ -104,15 +104,21 @@ SETTABLE_LEGACY: Mapping[str, str] = {
     """,
     "what functions and casts give": """
         allowHashOnMapType allowNegativeScaleOfDecimal allowNullComparisonResultInArraySort
-        allowParameterlessCount allowZeroIndexInFormatString castComplexTypesToString.enabled
+        allowParameterlessCount allowStarWithSingleTableIdentifierInCount allowZeroIndexInFormatString
+        castComplexTypesToString.enabled
         charVarcharAsString codingErrorAction createEmptyCollectionUsingStringType
         decimal.retainFractionDigitsOnTruncate disableMapKeyNormalization
         followThreeValuedLogicInArrayExists groupingIdWithAppendedUserGroupBy
         histogramNumericPropagateInputType integerGroupingId javaCharsets json.allowEmptyString.enabled
         literal.pickMinimumPrecision lpadRpadAlwaysReturnString negativeIndexInArrayInsert
         noCharPaddingInPredicate nullInEmptyListBehavior nullValueWrittenAsQuotedEmptyStringCsv
-        percentileDiscCalculation sizeOfNull statisticalAggregate truncateForEmptyRegexSplit
+        percentileDiscCalculation raiseErrorWithoutErrorClass sizeOfNull statisticalAggregate
+        truncateForEmptyRegexSplit
     """,
+    "what subqueries in expressions give": """
+        scalarSubqueryAllowGroupByNonEqualityCorrelatedPredicate scalarSubqueryCountBugBehavior
+    """,
+    "whether views cast columns whose types have changed": "viewSchemaBindingMode viewSchemaCompensation",
     "the format of tables that are made without one": "createHiveTableByDefault",
     "how Python functions get their rows": """
         execution.pandas.groupedMap.assignColumnsByName execution.pythonUDF.pandas.conversion.enabled

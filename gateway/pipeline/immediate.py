@@ -12,17 +12,36 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from gateway.model.catalog import quote_parts
-from gateway.model.reading import ExpressionNode, NotParsed, NotRead, Reading, Splice, read_tree
+from gateway.model.reading import (
+    ExpressionNode,
+    NotParsed,
+    NotRead,
+    Reading,
+    ReadingAnswer,
+    Span,
+    Splice,
+    read_tree,
+)
 from gateway.model.statement import SessionContext
 from gateway.reader.port import ReaderPort
 from gateway.sql import guard
 from gateway.sql.call_texts import find_extent
 from gateway.sql.functions import builtin_name
-from gateway.sql.parameters import IMMEDIATE, constant_text, parameter_refusal
+from gateway.sql.parameters import (
+    ADJACENT,
+    IMMEDIATE,
+    constant_text,
+    find_markers,
+    is_null,
+    parameter_refusal,
+    stands_apart,
+    write_string,
+)
 from gateway.sql.required import Unsupported
 from gateway.sql.spark_errors import (
     build_into_refusal,
     build_mixed_parameters_refusal,
+    build_no_constant_refusal,
     build_no_name_refusal,
     build_parameter_refusal,
     build_unnamed_parameters_refusal,
@@ -30,6 +49,7 @@ from gateway.sql.spark_errors import (
 from gateway.sql.varying import VARYING_BY_ROW
 
 ROOT = IMMEDIATE
+_MISPLACED = "UNEXPECTED_USE_OF_PARAMETER_MARKER"
 MAX_NESTED = 8
 """How often a text may have another one run."""
 _COMPUTED = (
@@ -80,11 +100,10 @@ async def _bind(
 ) -> str | NotParsed | NotRead | Unsupported:
     """Write values in the places of markers."""
     asked = await reader.read(inner)
-    if not isinstance(asked, Reading):
-        return asked
-    held = list_markers(asked, inner)
-    if isinstance(held, Unsupported):
-        return held
+    places = _list_places(asked, inner)
+    if not isinstance(places, tuple):
+        return places
+    held = tuple(place.of(inner) for place in places)
     named = any(written.startswith(":") for written in held)
     if named and not all(written.startswith(":") for written in held):
         return build_mixed_parameters_refusal()
@@ -109,32 +128,43 @@ async def _bind(
     if unnamed:
         return build_unnamed_parameters_refusal(unnamed)
     splices = []
-    for number, (marker, written) in enumerate(zip(asked.parameters, held, strict=True)):
+    for number, (place, written) in enumerate(zip(places, held, strict=True)):
         value = values.get(written[1:].strip("` ").lower() if named else str(number))
-        if value is None or marker.span is None:
+        if value is None:
             return Unsupported(f"the parameter marker `{written}` has no value; USING gives them")
-        splices.append(Splice(span=marker.span, text=value, kind="value"))
+        splices.append(Splice(span=place, text=value, kind="value"))
     return guard.apply(inner, splices)
 
 
-def list_markers(asked: Reading, inner: str) -> tuple[str, ...] | Unsupported:
-    """Return the markers of a text as they are written, each of them where a value can stand."""
-    why = parameter_refusal(asked, stored=False)
-    if why is not None:  # RULE (immediate-markers)
-        return Unsupported(why)
-    found = tuple(marker.span.of(inner) for marker in asked.parameters if marker.span is not None)
-    if len(found) != len(asked.parameters):
-        return Unsupported("a parameter marker is not written literally")
-    return found
+def _list_places(asked: ReadingAnswer, inner: str) -> tuple[Span, ...] | NotParsed | NotRead | Unsupported:
+    """Return where the markers of a text are: in values, as the parser has them, and elsewhere, as in
+    IDENTIFIER(:x), by the words of the text."""
+    if isinstance(asked, NotRead) or (isinstance(asked, NotParsed) and asked.error_class != _MISPLACED):
+        return asked
+    if isinstance(asked, Reading):
+        found = tuple(marker.span for marker in asked.parameters if marker.span is not None)
+        values = all(marker.value for marker in asked.parameters)
+        if values and len(found) == len(asked.parameters):
+            why = parameter_refusal(asked, stored=False)
+            if why is not None:  # RULE (immediate-markers)
+                return Unsupported(why)
+            return found
+    placed = tuple(find_markers(inner))
+    if not all(stands_apart(place, inner) for place in placed):  # RULE (immediate-markers-apart)
+        return Unsupported(ADJACENT)
+    return placed
 
 
 async def _write_value(
     node: ExpressionNode, text: str, context: SessionContext, reader: ReaderPort
 ) -> str | Unsupported | None:
-    """Return an argument as it is written in the place of a marker: a variable by its whole name, since the
-    statement may have a column of its name. None for what is more than values and variables."""
+    """Return an argument as it is written in the place of a marker: a variable as its string where that is
+    known, as Spark writes it, or by its whole name, since the statement may have a column of its name. None
+    for what is more than values and variables."""
     if node.node == "Literal" and node.span is not None:
         return node.span.of(text)
+    if node.node == "Literal" and node.type == "boolean" and node.value in _TRUTHS:
+        return node.value  # Spark has one of each, without a place
     extent = find_extent(node)
     if extent is None:
         return None
@@ -148,7 +178,7 @@ async def _write_value(
     if any(builtin_name(function.parts) in VARYING_BY_ROW for function in called):
         # RULE (immediate-arguments-once)
         return build_parameter_refusal(node, text)
-    splices = []
+    splices, known = [], dict(context.known_values)
     for one in _walk(tree):
         if one.plans or one.node in _MORE_THAN_VALUES:
             return None
@@ -158,11 +188,13 @@ async def _write_value(
         of_session = qualifier in ([], ["session"], ["system", "session"])
         if one.span is None or not of_session or name not in context.variables:
             return None
-        whole = quote_parts(("system", "session", name))
+        given = known.get(name)
+        whole = quote_parts(("system", "session", name)) if given is None else write_string(given)
         splices.append(Splice(span=one.span, text=whole, kind="value"))
     return f"({guard.apply(written, splices)})" if tree.children else guard.apply(written, splices)
 
 
+_TRUTHS = ("true", "false")
 _MORE_THAN_VALUES = frozenset({"UnresolvedStar", "LambdaFunction", "NamedParameter", "PosParameter"})
 
 
@@ -193,6 +225,9 @@ async def write_known_names(
             return build_no_name_refusal(span.of(whole), tree.type)
         name = constant_text(tree, known)
         if name is not None:
-            literal = name.replace("\\", "\\\\").replace("'", "\\'")
-            splices.append(Splice(span=span, text=f"'{literal}'", kind="value"))
+            splices.append(Splice(span=span, text=write_string(name), kind="value"))
+        elif is_null(tree):
+            return build_no_constant_refusal(span.of(whole), "NULL")
+        elif any(one.plans for one in _walk(tree)):
+            return build_no_constant_refusal(span.of(whole), "NOT_CONSTANT")
     return guard.apply(whole, splices) if splices else None

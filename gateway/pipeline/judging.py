@@ -10,7 +10,7 @@ from gateway.model.catalog import CatalogSnapshot, Table, TableName
 from gateway.model.decision import Decision, distinct_decisions
 from gateway.model.principal import Principal
 from gateway.model.procedures import NO_PROCEDURES, Procedures
-from gateway.model.reading import NotRead, Reading
+from gateway.model.reading import NotParsed, NotRead, Reading
 from gateway.model.snapshot import Snapshot
 from gateway.model.spark_minors import QUALIFIED_BUILTINS, UNSEEDED_SAMPLES, Minor, minor_of
 from gateway.model.statement import (
@@ -230,6 +230,18 @@ UNREAD_SQLSTATES = {
 def refuse_unread(answer: NotRead) -> Refusal:
     sqlstate = UNREAD_SQLSTATES.get(answer.code, "57000")
     return Refusal(code=answer.code, sqlstate=sqlstate, message=answer.message)
+
+
+def refuse_unparsed(answer: NotParsed) -> Refusal:
+    """Return how judging ends in the words of Spark's parser: the client must not notice who answered."""
+    return Refusal(
+        code="SPARK",
+        sqlstate=answer.sqlstate,
+        message=answer.message,
+        parameters=answer.parameters,
+        exceptions=answer.exceptions,
+        condition=answer.error_class,
+    )
 
 
 def access_denied(denied: Denied, evaluation: Evaluation) -> Refusal:

@@ -21,6 +21,7 @@ from gateway.pipeline.judging import (
     list_commanded_tables,
     list_unknown_tables,
     not_governable,
+    refuse_unparsed,
     to_promote,
 )
 from gateway.pipeline.pace import in_turn
@@ -74,7 +75,7 @@ async def _refusal(refusal: Unsupported, judging: Judging) -> Refusal:
     if refusal.name is not None:
         told = await judging.reader.read(f"TABLE {refusal.name}" if refusal.name.strip() else "")
         if isinstance(told, NotParsed):
-            return Refusal(code="SPARK", sqlstate=told.sqlstate, message=_POSITION.sub("", told.paragraph))
+            return replace(refuse_unparsed(told), message=_POSITION.sub("", told.paragraph))
     return not_governable(refusal)
 
 

@@ -24,6 +24,7 @@ from gateway.pipeline.judging import (
     list_unknown_tables,
     names_of,
     not_governable,
+    refuse_unparsed,
     refuse_unread,
     to_promote,
 )
@@ -133,15 +134,7 @@ async def prepare(
         if place.arguments and reading.error_class == "UNEXPECTED_USE_OF_PARAMETER_MARKER":
             # `INTERVAL :n DAY`: Spark writes the value in before it parses, and we read the marker.
             return not_governable(Unsupported(MISPLACED))
-        # Spark's own words and SQLSTATE: the client must not notice who answered.
-        return Refusal(
-            code="SPARK",
-            sqlstate=reading.sqlstate,
-            message=reading.message,
-            parameters=reading.parameters,
-            exceptions=reading.exceptions,
-            condition=reading.error_class,
-        )
+        return refuse_unparsed(reading)
     if isinstance(reading, NotRead):
         return refuse_unread(reading)
     # RULE (literal-names-written)
@@ -172,7 +165,7 @@ async def _conditions_read(prepared: Prepared, judging: Judging) -> Prepared | R
     for text in prepared.required.conditions:
         reading = await judging.reader.read_expression(text)
         if isinstance(reading, NotParsed):
-            return Refusal(code="SPARK", sqlstate=reading.sqlstate, message=reading.message)
+            return refuse_unparsed(reading)
         if isinstance(reading, NotRead):
             return refuse_unread(reading)
         required = classify(reading, prepared.names)
@@ -194,7 +187,7 @@ async def _bodies_read(prepared: Prepared, judging: Judging) -> Prepared | Refus
             reader.read_expression(body.text) if body.kind == "expression" else reader.read(body.text)
         )
         if isinstance(reading, NotParsed):
-            return Refusal(code="SPARK", sqlstate=reading.sqlstate, message=reading.message)
+            return refuse_unparsed(reading)
         if isinstance(reading, NotRead):
             return refuse_unread(reading)
         # RULE (function-of-session-called)

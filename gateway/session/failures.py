@@ -8,21 +8,11 @@ from dataclasses import dataclass
 from gateway.errors import SluiceError
 from gateway.model.statement import Refused
 
-PARSE = ("org.apache.spark.sql.catalyst.parser.ParseException", "org.apache.spark.sql.AnalysisException")
 ANALYSIS = ("org.apache.spark.sql.AnalysisException",)
 OTHER = ("org.apache.spark.SparkException",)
 """Classes of Spark's, each with those above it."""
-_NOT_PARSED = {
-    "CANNOT_MODIFY_STATIC_CONFIG": ANALYSIS,
-    "CATALOG_NOT_FOUND": OTHER,
-    "INVALID_ATTRIBUTE_NAME_SYNTAX": ANALYSIS,
-    "REQUIRES_SINGLE_PART_NAMESPACE": ANALYSIS,
-    "TABLE_OR_VIEW_NOT_FOUND": ANALYSIS,
-    "UNBOUND_SQL_PARAMETER": ANALYSIS,
-    "UNRESOLVABLE_TABLE_VALUED_FUNCTION": ANALYSIS,
-    "UNRESOLVED_ROUTINE": ANALYSIS,
-}
-"""What a refusal in Spark's own words says that does not come from its parser."""
+_NOT_ANALYSED = {"CATALOG_NOT_FOUND": OTHER}
+"""What a refusal in Spark's own words says that comes neither from its parser nor from its analyser."""
 _CONDITION = re.compile(r"\s*\[([A-Z][A-Z0-9_]*(?:\.[A-Z][A-Z0-9_]*)*)\]")
 
 
@@ -65,7 +55,7 @@ class StatementRefused(SluiceError):
     @property
     def classes(self) -> tuple[str, ...]:
         """The Java classes of a message in Spark's words."""
-        return self.exceptions or _NOT_PARSED.get(self.condition, PARSE)
+        return self.exceptions or _NOT_ANALYSED.get(self.condition, ANALYSIS)
 
     @property
     def text(self) -> str:

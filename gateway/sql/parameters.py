@@ -8,10 +8,11 @@ the plan, and only where no literal can join the characters beside it. Elsewhere
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
 from typing import Final
 
-from gateway.model.reading import ExpressionNode, Reading
+from gateway.model.reading import ExpressionNode, Reading, Span
 from gateway.sql.expressions import PARAMETERS
 
 WITH_QUERIES: Final = frozenset(
@@ -38,6 +39,56 @@ IMMEDIATE = "UnresolvedExecuteImmediate"
 """The command that has the statement in a text run."""
 
 
+ADJACENT: Final = "a parameter marker is adjacent to other text; put spaces around it"
+
+_TOKEN: Final = re.compile(
+    r"""[Rr]'[^']*'|[Rr]"[^"]*"
+    | '(?:[^'\\]|\\.|'')*' | "(?:[^"\\]|\\.|"")*" | `(?:[^`]|``)*`
+    | (?P<open>['"`])
+    | --(?:\\\n|[^\r\n])*
+    | (?P<comment>/\*) | :: | \w+
+    | (?P<marker>\?|:\s*(?:[A-Za-z_]\w*|`(?:[^`]|``)*`))
+    | .""",
+    re.DOTALL | re.VERBOSE,
+)
+_COMMENT: Final = re.compile(r"/\*|\*/")
+_JOINS: Final = re.compile(r"[\w'\"`$:?]")
+_ENDS_VALUE: Final = re.compile(r"[\w`)\]]")
+
+
+def find_markers(text: str) -> Iterator[Span]:
+    """Yield where the markers of a text are, by its words alone: Spark's parser has no places of those that
+    stand where no expression can. What is written there is judged as part of the text."""
+    at = 0
+    while at < len(text):
+        found = _TOKEN.match(text, at)
+        if found is None or found["open"] is not None:
+            return  # what is not closed is not parsed
+        start, at = found.span()
+        if found["comment"] is not None:
+            at = _end_of_comment(text, at)
+        elif found["marker"] == "?" or (
+            # `v:field` is a field of a variant.
+            found["marker"] is not None and not (start > 0 and _ENDS_VALUE.match(text, start - 1))
+        ):
+            yield Span(start, at)
+
+
+def _end_of_comment(text: str, at: int) -> int:
+    depth = 1
+    for found in _COMMENT.finditer(text, at):
+        depth += 1 if found[0] == "/*" else -1
+        if depth == 0:
+            return found.end()
+    return len(text)
+
+
+def stands_apart(marker: Span, text: str) -> bool:
+    """Whether no literal in the place of a marker can join the characters beside it."""
+    before = text[marker.start - 1 : marker.start]
+    return not (before == "-" or _JOINS.match(before) or _JOINS.match(text, marker.end))
+
+
 def parameter_refusal(reading: Reading, *, stored: bool = True) -> str | None:
     """Return why the markers of a text with arguments may not stand where they do, or None. Without `stored`
     it is not the text with its markers that is judged and sent."""
@@ -47,7 +98,7 @@ def parameter_refusal(reading: Reading, *, stored: bool = True) -> str | None:
     if not all(parameter.value for parameter in reading.parameters):  # RULE (parameter-is-expression)
         return MISPLACED
     if not all(parameter.apart for parameter in reading.parameters):  # RULE (parameter-apart)
-        return "a parameter marker is adjacent to other text; put spaces around it"
+        return ADJACENT
     commands = sorted({command.node for command in reading.commands} - WITH_QUERIES)
     if commands and stored:  # RULE (parameter-in-stored-text)
         return "parameter markers are only allowed in queries; write the value into the statement"
@@ -69,3 +120,16 @@ def constant_text(node: ExpressionNode, known: Mapping[str, str]) -> str | None:
         *qualifier, name = (part.lower() for part in node.parts)
         return known.get(name) if qualifier in ([], ["session"], ["system", "session"]) else None
     return None
+
+
+def is_null(node: ExpressionNode) -> bool:
+    """Whether an expression is NULL as it is written, whatever type it is given."""
+    while node.node == "Cast" and len(node.children) == 1:
+        node = node.children[0]
+    return node.node == "Literal" and node.type == "void"
+
+
+def write_string(text: str) -> str:
+    """Return a string as a literal."""
+    escaped = text.replace("\\", "\\\\").replace("'", "\\'")
+    return f"'{escaped}'"

@@ -132,6 +132,22 @@ def build_no_name_refusal(expression: str, kind: str) -> Unsupported:
     )
 
 
+def build_no_constant_refusal(expression: str, condition: str) -> Unsupported:
+    """Return the refusal of an argument of IDENTIFIER that is NULL, or no constant, in Spark's words."""
+    why = (
+        "The expression evaluates to NULL."
+        if condition == "NULL"
+        else "To be considered constant the expression must not depend on any columns, contain a subquery, "
+        "or invoke a non deterministic function such as rand()."
+    )
+    return Unsupported(
+        f"[NOT_A_CONSTANT_STRING.{condition}] The expression {expression} used for the routine or clause "
+        f"IDENTIFIER must be a constant STRING which is NOT NULL. {why} SQLSTATE: 42601",
+        "42601",
+        parameters=(("expr", expression), ("name", "IDENTIFIER")),
+    )
+
+
 def build_parameter_refusal(expression: ExpressionNode, text: str) -> Unsupported:
     """Return the refusal of a query among the arguments of EXECUTE IMMEDIATE, in Spark's words."""
     written = expression.span.of(text) if expression.span is not None else "a query"

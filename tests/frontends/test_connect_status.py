@@ -57,15 +57,20 @@ Code = grpc.StatusCode
 EVENT = "0193ab00-1111-7222-8333-444455556666"
 
 
+PARSER = ("org.apache.spark.sql.catalyst.parser.ParseException", "org.apache.spark.sql.AnalysisException")
+
+
 def refused(
-    code: str, sqlstate: str, message: str = "user bob needs select on hr.salary"
+    code: str,
+    sqlstate: str,
+    message: str = "user bob needs select on hr.salary",
+    exceptions: tuple[str, ...] = (),
 ) -> StatementRefused:
     statement = Statement(
         text="", principal=Principal(user="bob"), context=SessionContext(endpoint="connect")
     )
-    return StatementRefused(
-        Refused(statement=statement, code=code, sqlstate=sqlstate, message=message), EVENT
-    )
+    told = Refused(statement=statement, code=code, sqlstate=sqlstate, message=message, exceptions=exceptions)
+    return StatementRefused(told, EVENT)
 
 
 class Ended(grpc.RpcError):  # type: ignore[misc]
@@ -113,7 +118,12 @@ ERRORS: list[tuple[Exception, grpc.StatusCode, type[Exception]]] = [
     (refused("LIMIT_EXCEEDED", "54000"), Code.RESOURCE_EXHAUSTED, AnalysisException),
     (refused("UNAVAILABLE", "57000"), Code.FAILED_PRECONDITION, SparkException),
     (refused("SOMETHING_NEW", "42000"), Code.PERMISSION_DENIED, AnalysisException),
-    (refused("SPARK", "42601", "\n[PARSE_SYNTAX_ERROR] Syntax error"), Code.INTERNAL, ParseException),
+    (refused("SPARK", "42601", "\n[PARSE_SYNTAX_ERROR] no", PARSER), Code.INTERNAL, ParseException),
+    (
+        refused("SPARK", "42613", "[ALL_PARAMETERS_MUST_BE_NAMED] no"),
+        Code.INTERNAL,
+        AnalysisException,
+    ),
     (refused("SPARK", "42883", "[UNRESOLVED_ROUTINE] no routine"), Code.INTERNAL, AnalysisException),
     (refused("SPARK", "42P08", "[CATALOG_NOT_FOUND] no catalog"), Code.INTERNAL, SparkException),
     (BackendUnavailable("Spark is away"), Code.FAILED_PRECONDITION, SparkException),
@@ -172,7 +182,7 @@ def test_a_refusal_has_class_sqlstate_and_the_event_to_quote() -> None:
 
 def test_what_spark_cannot_parse_is_told_in_sparks_words_only() -> None:
     message = "\n[PARSE_SYNTAX_ERROR] Syntax error at or near 'SELEC'. SQLSTATE: 42601 (line 1, pos 0)"
-    raised = exception_of(status_of(refused("SPARK", "42601", message), "ExecutePlan"))
+    raised = exception_of(status_of(refused("SPARK", "42601", message, PARSER), "ExecutePlan"))
     assert isinstance(raised, ParseException)
     assert str(raised) == message
     assert (raised.getCondition(), raised.getSqlState()) == ("PARSE_SYNTAX_ERROR", "42601")

@@ -225,6 +225,7 @@ async def test_a_variable_is_no_name_and_no_schema(lab: Lab) -> None:
         ("EXECUTE IMMEDIATE q", "SELECT 2"),
         ("EXECUTE IMMEDIATE 'SELECT ?, ?' USING 1, 'x'", "SELECT 1, 'x'"),
         ("EXECUTE IMMEDIATE 'SELECT :a + :b' USING 1 AS a, 2 AS b", "SELECT 1 + 2"),
+        ("EXECUTE IMMEDIATE 'SELECT :a OR :b' USING true AS a, FALSE AS b", "SELECT true OR false"),
         ("EXECUTE IMMEDIATE 'SELECT 1' INTO x", "SET VARIABLE (`x`) = (SELECT 1\n)"),
         ("EXECUTE IMMEDIATE 'EXECUTE IMMEDIATE \\'SELECT 1\\''", "SELECT 1"),
     ],
@@ -259,6 +260,9 @@ async def test_the_statement_in_a_text_is_judged(lab: Lab) -> None:
         "EXECUTE IMMEDIATE 'SELECT ?'",
         "EXECUTE IMMEDIATE 'SELECT * FROM IDENTIFIER(?)' USING 'closed'",
         "EXECUTE IMMEDIATE 'SELECT 2-?' USING -1",
+        "EXECUTE IMMEDIATE 'SELECT 1 FROM IDENTIFIER(\\'fr\\'?)' USING 'ee'",
+        "EXECUTE IMMEDIATE 'SELECT 1 FROM IDENTIFIER(:p \\'sed\\')' USING 'clo' AS p",
+        "EXECUTE IMMEDIATE 'SELECT 1 FROM IDENTIFIER(? \\'\\')' USING x",
         "CREATE VIEW lab.mine AS EXECUTE IMMEDIATE 'SELECT 1'",
     ],
 )
@@ -273,6 +277,21 @@ async def test_an_argument_has_one_value_wherever_its_markers_are(lab: Lab) -> N
         assert found.sqlstate == "42K0E"
     same = await lab.cleared("EXECUTE IMMEDIATE 'SELECT :a = :a' USING current_timestamp() AS a")
     assert same.forwarded.count("current_timestamp") == 2
+async def test_arguments_are_parts_of_names(lab: Lab) -> None:
+    inner = "SELECT IDENTIFIER(:a \\'d\\') FROM IDENTIFIER(:b \\'tered\\')"
+    text = f"EXECUTE IMMEDIATE '{inner}' USING 'i' AS a, {{}} AS b"
+    known: dict[str, Any] = {"variables": frozenset({"x"}), "known_values": frozenset({("x", "fil")})}
+    for given in ("'fil'", "x", "session.x"):
+        assert "region = 'EMEA'" in (await lab.cleared(text.format(given), **known)).forwarded
+    closed = await lab.refused("EXECUTE IMMEDIATE 'SELECT 1 FROM IDENTIFIER(? \\'sed\\')' USING 'clo'")
+    assert closed.code == "ACCESS_DENIED"
+    two = await lab.refused("EXECUTE IMMEDIATE 'SELECT 1 FROM IDENTIFIER(?)' USING 'free; DROP TABLE free'")
+    assert two.code == "SPARK"
+    value = await lab.cleared("EXECUTE IMMEDIATE 'SELECT ? AS a' USING x", **known)
+    assert value.forwarded == "SELECT 'fil' AS a"
+    for name, why in (("(SELECT 'free')", "NOT_CONSTANT"), ("CAST(NULL AS STRING)", "NULL")):
+        told = await lab.refused(f"SELECT * FROM IDENTIFIER({name})")
+        assert told.message.startswith(f"[NOT_A_CONSTANT_STRING.{why}]")
 
 
 async def test_a_name_of_strings_put_together_is_that_name(lab: Lab) -> None:

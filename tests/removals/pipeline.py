@@ -1040,6 +1040,9 @@ REMOVALS = (
     ),
     Removal("immediate-markers", "markers stand where a value may", Never(), "pipeline.test_own_names"),
     Removal(
+        "immediate-markers-apart", "no argument joins the text beside it", Never(), "pipeline.test_own_names"
+    ),
+    Removal(
         "immediate-into-query", "EXECUTE IMMEDIATE … INTO takes a query", Never(), "pipeline.test_own_names"
     ),
     Removal(

@@ -37,7 +37,11 @@ def statement(text: str) -> Statement:
 
 def refused_in_spark_s_words() -> Refused:
     return Refused(
-        statement=statement("SELEC 1"), code="SPARK", sqlstate="42601", message="\n[PARSE_SYNTAX_ERROR] no."
+        statement=statement("SELEC 1"),
+        code="SPARK",
+        sqlstate="42601",
+        message="\n[PARSE_SYNTAX_ERROR] no.",
+        exceptions=("org.apache.spark.sql.catalyst.parser.ParseException",),
     )
 
 
