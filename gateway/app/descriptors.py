@@ -24,6 +24,8 @@ def count_descriptors(settings: Settings) -> int:
     thrift = listeners.thrift.connections * THRIFT if settings.serves_thrift else 0
     if listeners.thrift_http is not None:
         thrift += listeners.thrift_http.connections * THRIFT
+    if listeners.iceberg_rest is not None:
+        thrift += listeners.iceberg_rest.connections
     connect = connections.connect * CONNECT if listeners.connect is not None else 0
     return OWN + connections.reserve + thrift + connect + connections.before_login
 

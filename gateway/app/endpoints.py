@@ -27,10 +27,16 @@ from gateway.frontends.login_cookies import LoginCookies
 from gateway.frontends.thrift_binary import ThriftBinaryServer
 from gateway.frontends.thrift_service import ThriftService
 from gateway.session.routing.thrift import RoutedSessions
-from gateway.settings.listeners import AdminListener, ConnectListener, ThriftHttpListener, ThriftListener
+from gateway.settings.listeners import (
+    AdminListener,
+    ConnectListener,
+    IcebergRestListener,
+    ThriftHttpListener,
+    ThriftListener,
+)
 from gateway.settings.models import Settings
 
-Listener = ThriftListener | ThriftHttpListener | ConnectListener | AdminListener
+Listener = ThriftListener | ThriftHttpListener | ConnectListener | IcebergRestListener | AdminListener
 
 
 class Address(NamedTuple):
@@ -175,6 +181,29 @@ class ConnectEndpoint(Endpoint):
         return port
 
 
+class IcebergRestEndpoint(Endpoint):
+    """An Iceberg REST catalog, for engines that read files by themselves."""
+
+    name = "iceberg_rest"
+
+    def listener(self, settings: Settings) -> IcebergRestListener | None:
+        return settings.listeners.iceberg_rest
+
+    async def start(self, parts: GatewayParts) -> int:
+        from gateway.app.iceberg_rest import make_iceberg_rest  # optional: few have it
+
+        listener = parts.settings.listeners.iceberg_rest
+        if listener is None:
+            raise Faults(["`listeners.iceberg_rest` is not set"])
+        door = parts.build_connection_limiter(self.name)
+        server = make_iceberg_rest(parts, listener, door)
+        parts.open_sessions.add_connections(server.end_where, server.count_running_calls)
+        parts.push_closing(server.close)
+        port = await server.start(listener.host, listener.port, ssl=tls_context(listener.tls))
+        parts.follow(self.name, listener.tls, door)
+        return port
+
+
 class AdminEndpoint(Endpoint):
     """HTTP for operators, with the REST APIs that are switched on."""
 
@@ -191,7 +220,13 @@ class AdminEndpoint(Endpoint):
         return probes.port
 
 
-ENDPOINTS: tuple[Endpoint, ...] = (ThriftEndpoint(), ThriftHttpEndpoint(), ConnectEndpoint(), AdminEndpoint())
+ENDPOINTS: tuple[Endpoint, ...] = (
+    ThriftEndpoint(),
+    ThriftHttpEndpoint(),
+    ConnectEndpoint(),
+    IcebergRestEndpoint(),
+    AdminEndpoint(),
+)
 """In the order in which they start: who asks whether the gateway is ready is answered last."""
 
 

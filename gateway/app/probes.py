@@ -65,10 +65,12 @@ def build_connection_limiter(settings: Settings, metrics: Metrics, listener: str
 def read_connection_limits(settings: Settings, listener: str) -> ConnectionLimits:
     """Return the bounds of a listener."""
     bounds, http = settings.connections, settings.listeners.thrift_http
+    iceberg = settings.listeners.iceberg_rest
     connections = {
         "thrift": settings.listeners.thrift.connections,
         "thrift_http": http.connections if http is not None else 0,
         "connect": bounds.connect,
+        "iceberg_rest": iceberg.connections if iceberg is not None else 0,
         NAME: bounds.before_login,
     }
     return ConnectionLimits(

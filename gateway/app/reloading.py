@@ -79,7 +79,7 @@ def merge_reloaded(old: Settings, new: Settings) -> Settings:
     failed logins and of connections, which Sparks are drained, where certificates are; and of jobs what these
     read by themselves."""
     listeners = {}
-    for name in ("thrift", "thrift_http", "connect", "admin"):
+    for name in ("thrift", "thrift_http", "connect", "iceberg_rest", "admin"):
         was, will = getattr(old.listeners, name), getattr(new.listeners, name)
         if was is None or will is None:
             continue
@@ -89,7 +89,7 @@ def merge_reloaded(old: Settings, new: Settings) -> Settings:
             update["tls"] = was.tls.model_copy(
                 update={"certificate": will.tls.certificate, "key": will.tls.key}
             )
-        if name in ("thrift", "thrift_http"):
+        if name in ("thrift", "thrift_http", "iceberg_rest"):
             update["connections"] = will.connections
         listeners[name] = was.model_copy(update=update)
     return old.model_copy(

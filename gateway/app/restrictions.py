@@ -102,7 +102,7 @@ class CatalogRestrictions:
         name = key[-1]
         begun = self._clock()
         try:
-            client = await self._open(name.catalog, key[0])
+            client = await self.open(name.catalog, key[0])
             answer = await client.load_table(name.database, name.table)
         except CatalogError as error:
             return self._refuse(name, f"it answers with status {error.status}")
@@ -130,8 +130,9 @@ class CatalogRestrictions:
         # RULE (restrictions-unavailable)
         return TableRestrictions(catalog=name.catalog, fault=f"what it restricts is not known: {why}")
 
-    async def _open(self, catalog: str, user: str) -> IcebergRestClient:
-        """Return a catalog with the login for a user, opened once for each."""
+    async def open(self, catalog: str, user: str) -> IcebergRestClient:
+        """Return a catalog with the login for a user, opened once for each. Raises CatalogUnavailable, Faults
+        and NotExchanged."""
         given = await self._catalogs.find_rest_login(catalog, user)
         key = hashlib.sha256(json.dumps([catalog, sorted(given.items())]).encode()).digest()
         task = self._clients.get(key)

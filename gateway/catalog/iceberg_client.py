@@ -1,17 +1,18 @@
 """What asks an Iceberg REST catalog: its configuration, logins, paths, and whole answers about tables.
 
-It changes nothing: what a gateway that serves asks, it asks by this alone.
+By itself it changes nothing; what is passed on through `relay` was judged by whoever passes it on.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Self, TypedDict
 from urllib.parse import quote, unquote
 
 from gateway.catalog.rest import (
     CatalogError,
     Login,
+    RestAnswer,
     RestClient,
     items,
     properties,
@@ -84,6 +85,29 @@ class IcebergRestClient:
         Raises CatalogUnavailable, and CatalogError for an error status."""
         path = f"{self._namespace(database)}/tables/{quote(name, safe='')}"
         return await self._ask("GET", path, {"snapshots": "refs"})
+
+    async def relay(
+        self,
+        method: str,
+        path: str,
+        *,
+        namespace: Sequence[str] | None = None,
+        query: Mapping[str, str] | None = None,
+        content: bytes | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> RestAnswer:
+        """Return what the server answers to a request, whatever its status. `path`: what stands behind the
+        prefix, or behind the namespace where there is one, each part of it quoted. Raises CatalogUnavailable,
+        and Faults for a secret that cannot be had."""
+        if namespace is not None:
+            path = f"namespaces/{quote(self._separator.join(namespace), safe='')}{path}"
+        return await self._client.relay(
+            method, self._route(path), query=query, content=content, headers=headers
+        )
+
+    def join_levels(self, namespace: Sequence[str]) -> str:
+        """Return a namespace as the server has it in a parameter."""
+        return self._separator.join(namespace)
 
     async def _ask(self, method: str, path: str, query: Mapping[str, str] | None = None) -> Any:
         return await self._client.ask(method, path, query=query)

@@ -180,7 +180,9 @@ def _entry(database: str, name: str, kind: TableKind, metadata: Mapping[str, Any
         name=name,
         kind=kind,
         columns=tuple(
-            Column(name=text(one.get("name"), "field"), type=_type(one.get("type")), comment=one.get("doc"))
+            Column(
+                name=text(one.get("name"), "field"), type=spark_type(one.get("type")), comment=one.get("doc")
+            )
             for one in fields
         ),
         partitioning=_read_partitioning(metadata, by_id) if kind is TableKind.TABLE else (),
@@ -230,7 +232,8 @@ def _rows(metadata: Mapping[str, Any]) -> int | None:
     return None
 
 
-def _type(told: Any, depth: int = 0) -> str:
+def spark_type(told: Any, depth: int = 0) -> str:
+    """Return a type of Iceberg's as Spark writes it. Raises CatalogUnavailable for one that is none."""
     if depth > 50:
         raise CatalogUnavailable("a type that is nested too deep")
     if isinstance(told, str):
@@ -242,11 +245,12 @@ def _type(told: Any, depth: int = 0) -> str:
         case "struct":
             fields = [read_object(f, "field") for f in items(one.get("fields"), "fields")]
             inner = (
-                f"{quoted(text(f.get('name'), 'name'))}:{_type(f.get('type'), depth + 1)}" for f in fields
+                f"{quoted(text(f.get('name'), 'name'))}:{spark_type(f.get('type'), depth + 1)}"
+                for f in fields
             )
             return f"struct<{','.join(inner)}>"
         case "list":
-            return f"array<{_type(one.get('element'), depth + 1)}>"
+            return f"array<{spark_type(one.get('element'), depth + 1)}>"
         case "map":
-            return f"map<{_type(one.get('key'), depth + 1)},{_type(one.get('value'), depth + 1)}>"
+            return f"map<{spark_type(one.get('key'), depth + 1)},{spark_type(one.get('value'), depth + 1)}>"
     raise CatalogUnavailable("an unknown type")

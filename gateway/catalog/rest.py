@@ -50,6 +50,16 @@ Login = Callable[[], RestLogin]
 """Reads the secrets as they are now. Raises Faults when one cannot be had."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RestAnswer:
+    """An answer as the server gave it, whatever its status."""
+
+    status: int
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """By names in lower case."""
+    content: bytes = field(default=b"", repr=False)
+
+
 class CatalogError(Exception):
     """An answer with an error status; `kind` is the server's own name for the error."""
 
@@ -118,18 +128,32 @@ class RestClient:
         body: Mapping[str, Any] | None = None,
     ) -> Any:
         """Return the JSON of an answer, None where it is empty. Raises CatalogError for an error status."""
+        content = None if body is None else json.dumps(body).encode()
+        answer = await self.relay(method, path, query=query, content=content)
+        if answer.status >= 400:
+            kind, message = self._error(answer.content)
+            raise CatalogError(answer.status, kind, message[:MAX_LINE_CHARS])
+        return self._json(answer.content) if answer.content.strip() else None
+
+    async def relay(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, str] | None = None,
+        content: bytes | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> RestAnswer:
+        """Return an answer undecoded; `content` is JSON, and `headers` are sent beside the client's own."""
         url = f"{self._url}/{path}"
         granted = await self._authorize()
-        status, content = await self._send_request(method, url, granted, params=query, json=body)
-        if status == UNAUTHORIZED:
+        answer = await self._send_request(method, url, granted, headers, params=query, data=content)
+        if answer.status == UNAUTHORIZED:
             # Once: who is refused with what is new is refused.
             anew = await self._authorize(refused=granted)
             if (anew.headers, anew.authorization) != (granted.headers, granted.authorization):
-                status, content = await self._send_request(method, url, anew, params=query, json=body)
-        if status >= 400:
-            kind, message = self._error(content)
-            raise CatalogError(status, kind, message[:MAX_LINE_CHARS])
-        return self._json(content) if content.strip() else None
+                answer = await self._send_request(method, url, anew, headers, params=query, data=content)
+        return answer
 
     def move(self, url: str) -> None:
         """Ask at another address from now on; logins stay where they are. Raises CatalogUnavailable for none,
@@ -146,9 +170,11 @@ class RestClient:
         self._usual, self._always = usual, always
 
     async def _send_request(
-        self, method: str, url: str, granted: _Granted, **request: Any
-    ) -> tuple[int, bytes]:
-        own = {"Accept": self._accept}
+        self, method: str, url: str, granted: _Granted, more: Mapping[str, str] | None, **request: Any
+    ) -> RestAnswer:
+        own = {"Accept": self._accept, **(more or {})}
+        if request.get("data") is not None:
+            own["Content-Type"] = "application/json"
         headers = _merge_headers(own, self._usual, granted.headers, self._always, granted.authorization)
         return await self._send(method, url, headers=headers, **request)
 
@@ -185,11 +211,11 @@ class RestClient:
             url = f"{self._login_url}/{url.lstrip('/')}"
         first = _build_granted(login, f"Bearer {login.token}" if login.token else "")
         headers = _merge_headers(first.headers, first.authorization)
-        status, content = await self._send("POST", url, headers=headers, data=form)
+        told = await self._send("POST", url, headers=headers, data=form)
         # An answer to a login is not told: it may repeat what was sent.
-        if status >= 400:
-            raise CatalogUnavailable(f"{self._host}: the login was refused with status {status}")
-        answer = self._json(content)
+        if told.status >= 400:
+            raise CatalogUnavailable(f"{self._host}: the login was refused with status {told.status}")
+        answer = self._json(told.content)
         token = answer.get("access_token") if isinstance(answer, dict) else None
         if not isinstance(token, str) or not token:
             raise CatalogUnavailable(f"{self._host}: the login returned no token")
@@ -197,7 +223,7 @@ class RestClient:
         until = math.inf if lasts_s is None else self._clock() + max(lasts_s - EARLY_S, 1.0)
         return _build_granted(login, f"Bearer {token}", until)
 
-    async def _send(self, method: str, url: str, **request: Any) -> tuple[int, bytes]:
+    async def _send(self, method: str, url: str, **request: Any) -> RestAnswer:
         if self._session is None:
             # No redirects: a login would go with them to whoever is named there.
             self._session = aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=self._timeout_s))
@@ -205,13 +231,14 @@ class RestClient:
             async with self._session.request(method, url, allow_redirects=False, **request) as answer:
                 content = await read_bounded(answer.content.read, self._max_bytes)
                 status = answer.status
+                told = {name.lower(): value for name, value in answer.headers.items()}
         except (TimeoutError, aiohttp.ClientError, OSError, ValueError) as error:
             raise CatalogUnavailable(f"{self._host}: no answer ({type(error).__name__})") from None
         if content is None:
             raise CatalogUnavailable(f"{self._host}: a response of more than {self._max_bytes} bytes")
         if 300 <= status < 400:
             raise CatalogUnavailable(f"{self._host}: answers with a redirect, which is not followed")
-        return status, content
+        return RestAnswer(status=status, headers=told, content=content)
 
     @property
     def _host(self) -> str:

@@ -28,7 +28,7 @@ from gateway.frontends.login_chain import (
 )
 from gateway.frontends.login_cookies import LoginCookies
 from gateway.frontends.login_mechanisms import NO_DIRECTORY, check_cookie
-from gateway.frontends.tokens import digest, endpoint_of, looks_like_token, token_id
+from gateway.frontends.tokens import WITHOUT_SESSIONS, digest, endpoint_of, looks_like_token, token_id
 from gateway.model.bounded import BoundedDict
 from gateway.model.credentials import (
     Bearer,
@@ -173,7 +173,7 @@ class Authenticator:
             told = "the token is not for this endpoint"
             outcome = LoginOutcome(diagnosis=told, reason=told, user=principal.user)
             principal = None
-        is_rest = endpoint_of(client.protocol) == "admin"
+        is_rest = endpoint_of(client.protocol) in WITHOUT_SESSIONS
         if principal is not None and outcome.is_away and is_rest:  # RULE (no-grace-without-session)
             outcome = LoginOutcome(diagnosis=NO_DIRECTORY, reason=NO_DIRECTORY, user=principal.user)
             principal = None

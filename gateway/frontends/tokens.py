@@ -22,8 +22,10 @@ _SECRET = re.compile(rf"{PREFIX}[0-9a-f]{{8}}_[\w-]{{43}}", re.ASCII)
 HASH = re.compile(r"sha256:[0-9a-f]{64}")
 ID = re.compile(r"[0-9a-f]{8}")
 MAX_LABEL_CHARS = 100
-TOKEN_ENDPOINTS = ("thrift", "thrift_http", "connect", "admin")
+TOKEN_ENDPOINTS = ("thrift", "thrift_http", "connect", "iceberg_rest", "admin")
 """What a token may be confined to, as listeners are called."""
+WITHOUT_SESSIONS = frozenset({"admin", "iceberg_rest"})
+"""Those at which each request logs in by itself: nothing that is open goes on while a directory is away."""
 PURPOSE = "purpose"
 """Attribute of the user that says what a token is for."""
 

@@ -26,6 +26,12 @@ class Metrics:
             ["code"],
             registry=registry,
         )
+        self.rest_calls = Counter(
+            "sluice_iceberg_rest_calls",
+            "Answered calls of the Iceberg REST catalog, by operation and HTTP status",
+            ["operation", "status"],
+            registry=registry,
+        )
         self.build = Info("sluice_build", "Versions of the gateway and its components", registry=registry)
         self.certificate_ends = Gauge(
             "sluice_certificate_expiry_timestamp_seconds",

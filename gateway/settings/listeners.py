@@ -104,6 +104,59 @@ class ConnectListener(Section):
     of up to 64 KiB do not count; one that takes 5 seconds to arrive counts as the largest."""
 
 
+class TrustedIdentities(Section):
+    """Identities by name and by group; without any, nobody."""
+
+    users: tuple[Name, ...] = ()
+    """Users, as they log in."""
+    groups: tuple[Name, ...] = ()
+    """Groups whose members are meant."""
+
+
+class IcebergRestListener(Section):
+    """Where PyIceberg, DuckDB, Trino, Spark and other engines have an Iceberg REST catalog (`/v1/config`),
+    see docs/iceberg-rest.md. Without this section there is no such listener."""
+
+    host: Host = "127.0.0.1"
+    """Address to listen on."""
+    port: Port = 10090
+    """Port to listen on; 0 picks a free one."""
+    tls: Tls | None = None
+    """Without it passwords and tokens go in the clear: for loopback and private networks only."""
+    balancers: tuple[Network, ...] = ()
+    """As of `listeners.thrift`."""
+    catalogs: Annotated[tuple[Name, ...], Field(min_length=1)]
+    """Names of Iceberg REST catalogs of `catalogs` that are served; clients name one as `warehouse`."""
+    connections: Count = 2000
+    """Open connections; more are closed at once."""
+    enforcing: TrustedIdentities = TrustedIdentities()
+    """Identities that enforce `read-restrictions` in full. They alone get tables with row filters or masks,
+    and may read the raw files of these: name engines that nobody else can log in as, and no persons."""
+    stricter: Annotated[bool, Field(strict=True)] = False
+    """Whether those that enforce may be told to show less than a policy says, where no restriction of
+    Iceberg's says just that; otherwise such tables are refused."""
+    null_denied_columns: Annotated[bool, Field(strict=True)] = False
+    """Whether those that enforce get tables with columns that may not be selected, which show NULL."""
+    writers: TrustedIdentities = TrustedIdentities()
+    """Identities whose snapshots are taken. A snapshot may name files of other tables as its own, and the
+    gateway does not read it: name those who may read all files that the catalog's engines may."""
+    credentials: Literal["never", "full_access", "readers"] = "full_access"
+    """Who gets the logins to files that a catalog gives along with a table: nobody; who may overwrite the
+    table, and has no row filter or mask on it; or whoever may load it, for catalogs asked as the user."""
+    request_bytes: Annotated[int, Field(strict=True, ge=65_536, le=2**31 - 1)] = 16 * 1024**2
+    """Largest request."""
+    request_timeout_s: Seconds = 60.0
+    """Seconds from a request's first byte to its last."""
+    call_timeout_s: Seconds = 120.0
+    """Seconds that a call may take, the catalog's answer included."""
+    idle_timeout_s: Seconds = 300.0
+    """Seconds that a connection is kept without a request."""
+    calls: Count = 64
+    """Calls that are worked on at once; further ones wait."""
+    calls_per_user: Count = 32
+    """Calls of one user that are in progress at once; further ones are answered 429."""
+
+
 class _Administered(Section):
     """What administrators alone may use: somebody has to be named."""
 
@@ -187,4 +240,5 @@ class Listeners(Section):
     thrift: ThriftListener = ThriftListener()
     thrift_http: ThriftHttpListener | None = None
     connect: ConnectListener | None = None
+    iceberg_rest: IcebergRestListener | None = None
     admin: AdminListener = AdminListener()

@@ -559,6 +559,13 @@ class Settings(Section):
             )
         if listeners.connect is None and any(one.connect is not None for one in sparks):
             raise ValueError("`backend.connect` needs `listeners.connect`; `{}` listens on port 15009")
+        served = listeners.iceberg_rest.catalogs if listeners.iceberg_rest is not None else ()
+        known = {entry.name for entry in self.catalogs if entry.catalog.type == "iceberg"}
+        if unknown := [name for name in served if name not in known]:
+            raise ValueError(
+                f"`listeners.iceberg_rest.catalogs`: `{unknown[0]}` is no catalog of `catalogs` of the type "
+                "`iceberg`"
+            )
         for name in ("thrift", "thrift_http"):
             if not self.serves_thrift and name in listeners.model_fields_set and getattr(listeners, name):
                 raise ValueError(f"`listeners.{name}` needs `backend.thrift`")
