@@ -39,6 +39,7 @@ class StubConnect(FakeConnectServer):
         super().__init__()
         self.configured = Configured(self, version=pyspark.__version__)
         self.answers["ExecutePlan"] = self._execute
+        self.answers["ReleaseExecute"] = self._release_execute
         self._one = pb.ExecutePlanResponse.FromString(rows(one=[1])).arrow_batch
         here = pb.ExecutePlanResponse.FromString(rows(catalog=["spark_catalog"], namespace=["default"]))
         self._here = here.arrow_batch.data
@@ -46,6 +47,15 @@ class StubConnect(FakeConnectServer):
     async def serve(self, name: str, context: Any) -> None:
         await super().serve(name, context)
         self.calls.clear()
+
+    async def _release_execute(self, data: bytes, _context: Any) -> bytes:
+        request = pb.ReleaseExecuteRequest.FromString(data)
+        answer = pb.ReleaseExecuteResponse(
+            session_id=request.session_id,
+            server_side_session_id=f"{request.session_id}@{self.configured.process}",
+            operation_id=request.operation_id,
+        )
+        return bytes(answer.SerializeToString())
 
     async def _execute(self, data: bytes, _context: Any) -> AsyncIterator[bytes]:
         request = pb.ExecutePlanRequest.FromString(data)

@@ -202,13 +202,9 @@ class RunningGateway:
 
     def start(self) -> RunningGateway:
         """Start it and return when it says that it is ready."""
-        be_patient(self.config)
+        self.be_patient()
         self._ready = queue.Queue()
-        self.process = subprocess.Popen(
-            [sys.executable, *self.command, "serve", "-c", str(self.config)],
-            stderr=subprocess.PIPE,
-            text=True,
-        )
+        self.process = self.launch()
         threading.Thread(target=self._read_log, args=(self.process, self._ready), daemon=True).start()
         record = self._ready.get(timeout=patience(300))
         assert record is not None, f"the gateway did not start: {self.records[-10:]}"
@@ -216,6 +212,17 @@ class RunningGateway:
         self.http_port = record.get("thrift_http_port", 0)
         self.connect_port = record.get("connect_port", 0)
         return self
+
+    def be_patient(self) -> None:
+        """Write into its settings how long it waits on this machine."""
+        be_patient(self.config)
+
+    def launch(self) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            [sys.executable, *self.command, "serve", "-c", str(self.config)],
+            stderr=subprocess.PIPE,
+            text=True,
+        )
 
     def _read_log(self, process: subprocess.Popen[str], ready: queue.Queue[dict[str, Any] | None]) -> None:
         assert process.stderr is not None
