@@ -1,8 +1,8 @@
 """Lets the parts of a wide matrix take turns: each day tries a share, and each night all.
 
 What is out of turn is marked `night`. `SLUICE_TEST_DAY=2026-11-29` has the share of that day again, and
-`SLUICE_TEST_DAY=all` everything. Only one of many alike takes turns: what is cheap and is known to have found a
-fault is tried every day.
+`SLUICE_TEST_DAY=all` everything. Only one of many alike takes turns: what is cheap and
+is known to have found a fault is tried every day.
 """
 
 from __future__ import annotations
