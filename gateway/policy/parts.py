@@ -174,6 +174,13 @@ def _add_services(services: dict[str, Service], part: Part, faults: list[str]) -
         on_tags = service.tags is not None and bool(service.tags.policies)
         if service.zones or service.tagged or service.sharing is not None or on_tags:  # RULE (added-whole)
             faults.append(f"{part.name} has zones, tags or data sharing, which no other service takes")
+        if any(
+            item.delegate_admin for policy in service.policies for item in policy.items
+        ):  # RULE (added-plain)
+            # Where it is kept nobody knows the target's masks and denials, which delegates may not take back.
+            faults.append(
+                f"{part.name} has delegated administrators, who could unmask what `{part.adds_to}` masks"
+            )
         fitted = (_fit_policy(policy, target.definition) for policy in service.policies)
         services[part.adds_to] = replace(target, policies=(*target.policies, *fitted))
         services[name] = replace(service, policies=())
