@@ -70,7 +70,7 @@ help:
 	@echo 'make console-test the web console in Chromium: each page by keyboard and mouse (needs chromium and npm);'
 	@echo '                  npm-console-test: both before one gateway'
 	@echo 'make gravitino-test  the client apache-gravitino against the double of its server'
-	@echo 'make logins-test     logins at a real OpenLDAP and a real KDC (needs slapd, krb5-kdc, libldap, libkrb5 and a C compiler)'
+	@echo 'make logins-test     logins at a real OpenLDAP and a real KDC (needs slapd, krb5-kdc, libldap, libkrb5, a C compiler and npm)'
 	@echo 'make programs-test   dbt, Go or Java programs (one of them a day), through a gateway and direct'
 	@echo '                  (needs Maven; make night has pyspark-client, Superset and dbt on Delta)'
 	@echo 'make deploy-test  chart, Kustomize, alerts and dashboards by helm, kustomize and promtool, the unit by systemd; packages outside'
@@ -285,7 +285,7 @@ $(LOGINS_STAMP): pyproject.toml | $(STAMP)
 	  $$(sed -n 's/^\(ldap\|kerberos\) = \["\(.*\)"\]/\2/p' pyproject.toml)
 	@touch $@
 
-logins-test: $(STAMP) $(LOGINS_STAMP)
+logins-test: $(STAMP) $(LOGINS_STAMP) $(NPM_STAMP)
 	@exec $(PY) -m pytest tests/e2e/logins -m logins $(ARGS)
 
 lint-deploy: $(STAMP)

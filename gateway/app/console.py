@@ -9,7 +9,6 @@ from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
 
-import aiohttp
 import orjson
 from aiohttp import web
 
@@ -28,7 +27,7 @@ from gateway.app.gateway_requests import (
 from gateway.app.ranger_admin import RangerAdmin
 from gateway.app.rest_logins import log_in_rest
 from gateway.audit.search import Found, find_event
-from gateway.catalog.token_exchange import NotExchanged, post_form
+from gateway.catalog.token_exchange import NotExchanged, post_form, write_client_login
 from gateway.console.guards import LOOPBACK
 from gateway.console.login import ConsoleLogin
 from gateway.console.login_sessions import ConsoleSession, LoginSessions
@@ -283,7 +282,7 @@ async def _fetch(url: str) -> Any:
 
 async def _post(url: str, form: Mapping[str, str], login: tuple[str, str] | None) -> Any:
     """Post a form and return the JSON that is answered; redirects are not followed."""
-    headers = {} if login is None else {"Authorization": aiohttp.BasicAuth(*login).encode()}
+    headers = {} if login is None else {"Authorization": write_client_login(*login)}
     try:
         status, data = await post_form(url, form, headers)
     except NotExchanged as fault:

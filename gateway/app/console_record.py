@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
@@ -22,7 +23,7 @@ from gateway.app.ranger_admin import rights_of
 from gateway.console.pages import lineage, record, requests
 from gateway.console.routes import ConsolePart, Viewer
 from gateway.database.migrate import LazyPool
-from gateway.errors import PoliciesStale
+from gateway.errors import BackendUnavailable, PoliciesStale
 from gateway.lineage.laundering import LaunderingReport, find_laundering
 from gateway.model.catalog import TableName
 from gateway.model.context import AccessContext
@@ -50,6 +51,7 @@ def list_parts(parts: GatewayParts, tools: ConsoleTools) -> list[ConsolePart]:
         place_of=partial(find_place, parts, store),
         find_person=partial(find_person, parts),
         owns=partial(owns_plainly, parts),
+        look_up=partial(look_up_tables, parts),
         noted=lambda step, kind: parts.dependencies.metrics.access_requests.labels(step, kind).inc(),
     )
     return [
@@ -171,6 +173,13 @@ def are_in_force(parts: GatewayParts, service: str, guids: Sequence[str]) -> boo
     if (known := _GUIDS.get(policies)) is None:
         known = _GUIDS[policies] = frozenset((policy.service, policy.guid) for policy in policies.policies())
     return bool(guids) and all((service, guid) in known for guid in guids)
+
+
+async def look_up_tables(parts: GatewayParts, asked: Sequence[RequestedAccess]) -> None:
+    """Look up the tables of requests together: one by one each would wait for Spark."""
+    names = dict.fromkeys(TableName(one.catalog, one.database, one.table) for one in asked)
+    with contextlib.suppress(BackendUnavailable):
+        await parts.dependencies.catalog.look_up(list(names))
 
 
 async def owns_plainly(parts: GatewayParts, principal: Principal, asked: RequestedAccess) -> bool:

@@ -99,13 +99,18 @@ class TokenExchange:
     async def _fetch(self, key: tuple[bytes, str], asked: Mapping[str, str]) -> str:
         rule = self._rule
         form = {**asked, **({"scope": rule.scope} if rule.scope else {})}
-        # As RFC 6749 has it (2.3.1): both parts are encoded as in a form, before they are a login of HTTP.
-        login = f"{quote_plus(rule.client_id)}:{quote_plus(rule.client_secret())}"
-        headers = {"Authorization": "Basic " + base64.b64encode(login.encode()).decode()}
+        headers = {"Authorization": write_client_login(rule.client_id, rule.client_secret())}
         token, lasts_s = read_answer(*await self._post(rule.token_url, form, headers))
         if lasts_s is not None:
             self._kept[key] = (token, self._clock() + lasts_s)
         return token
+
+
+def write_client_login(client_id: str, secret: str) -> str:
+    """Return the header by which a client shows who it is. As RFC 6749 has it (2.3.1), both parts are encoded
+    as in a form before they are a login of HTTP."""
+    login = f"{quote_plus(client_id)}:{quote_plus(secret)}"
+    return "Basic " + base64.b64encode(login.encode()).decode()
 
 
 def read_answer(status: int, body: bytes) -> tuple[str, float | None]:

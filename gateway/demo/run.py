@@ -153,6 +153,8 @@ def prepare(options: DemoOptions) -> Path:
                 },
             },
         },
+        # A busy machine takes its time.
+        "reader": {"start_timeout_s": 600},
         "backend": {"embedded": {"directory": "spark", "heap": options.heap}},
         "policies": {
             "paths": [str(find_shipped_rules() / "policies"), "files.yaml"],

@@ -12,7 +12,7 @@ from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import product
+from itertools import islice, product
 from typing import Literal
 
 from gateway.model.policy import Policy, PolicySet, PolicyType, ResourceDef, ResourceSet, ResourceValues
@@ -90,6 +90,8 @@ class PolicyDirectory:
                 self._services[service.tags.name] = (service.tags.definition.resources, name)
                 lists[service.tags.name] = service.tags.policies
         self._lists = lists
+        self._in_order: dict[TreePath, list[tuple[str, str]]] = {}
+        """What lies below a place in order, of places that were asked for."""
         if base is not None and base._services == self._services:
             self._take_over(base)
         else:
@@ -278,15 +280,19 @@ class PolicyDirectory:
     ) -> tuple[TreeNode, ...]:
         """Return the resources right below a place of the tree, by value and level, from behind `after`
         on; below no place the services."""
-        below = self._below.get(path, ()) if path else [(name, "service") for name in self._services]
-        places = {one: (*path, one[1], one[0]) if path else (one[0],) for one in below}
-        there = (
-            one for one in below if (after is None or one > after) and self._by.get(("at", *places[one]))
+        ordered = self._in_order.get(path)
+        if ordered is None:
+            if path and path not in self._below:
+                return ()
+            below = self._below[path] if path else [(name, "service") for name in self._services]
+            ordered = self._in_order[path] = sorted(below)
+        first = 0 if after is None else bisect_right(ordered, after)
+        nodes = (
+            TreeNode(path=place, level=level, value=value, policies=policies)
+            for value, level in islice(ordered, first, None)
+            if (policies := self.count("at", *(place := (*path, level, value) if path else (value,))))
         )
-        return tuple(
-            TreeNode(path=places[one], level=one[1], value=one[0], policies=self.count("at", *places[one]))
-            for one in heapq.nsmallest(limit, there)
-        )
+        return tuple(islice(nodes, limit))
 
     def count(self, *index: str) -> int:
         """Return how many policies one index has, such as `zone`, `hr`."""

@@ -174,6 +174,10 @@ def _add_services(services: dict[str, Service], part: Part, faults: list[str]) -
         on_tags = service.tags is not None and bool(service.tags.policies)
         if service.zones or service.tagged or service.sharing is not None or on_tags:  # RULE (added-whole)
             faults.append(f"{part.name} has zones, tags or data sharing, which no other service takes")
+        delegating = (item for policy in service.policies for item in policy.items if item.delegate_admin)
+        if next(delegating, None) is not None:  # RULE (added-plain)
+            # Where they write nobody knows the masks and denials of the target, which are not theirs to end.
+            faults.append(f"{part.name} has delegated administrators, who could unmask what others mask")
         fitted = (_fit_policy(policy, target.definition) for policy in service.policies)
         services[part.adds_to] = replace(target, policies=(*target.policies, *fitted))
         services[name] = replace(service, policies=())

@@ -160,8 +160,8 @@ class RangerAdminSettings(Section):
     """Name of the cluster for Ranger."""
     adds_to: Name | None = None
     """Service that these policies are added to, such as `spark` of the packs, so that people grant there what
-    is asked for while the rest stays in files. Its zones, tags and data sharing cannot be added; while it has
-    any, its policies stay as they were."""
+    is asked for while the rest stays in files. It has no zones, tags, data sharing and delegated
+    administrators; while it has any, its policies stay as they were."""
     connect_timeout_s: Seconds = 10.0
     """Seconds for a connection."""
     read_timeout_s: Seconds = 30.0

@@ -48,9 +48,9 @@ FROM (
 
 
 async def fill(dsn: str, events: int, *, days: int, until: datetime | None = None) -> None:
-    """Write about so many events, spread over the days before `until` (today, when none is given); each day
-    gets its indexes when it is full."""
-    last = (until or datetime.now(UTC)).replace(hour=0, minute=0, second=0, microsecond=0)
+    """Write about so many events, spread over the days up to that of `until` (yesterday, when none is given).
+    Each day gets its indexes when it is full."""
+    last = (until or datetime.now(UTC) - timedelta(days=1)).replace(hour=0, minute=0, second=0, microsecond=0)
     connection = await asyncpg.connect(dsn)
     try:
         await migrate(connection)

@@ -43,18 +43,18 @@ def policy(
             ("column", "*"),
         )
     }
-    items = {
-        kind: (PolicyItem(users=frozenset({who}), accesses=accesses),)
-        for kind, who in (("allow", allow), ("deny", deny))
-        if who
-    }
+
+    def items(who: str) -> tuple[PolicyItem, ...]:
+        return (PolicyItem(users=frozenset({who}), accesses=accesses),) if who else ()
+
     return Policy(
         id=1,
         name=f"{allow}{deny} {table}",
         service="grants",
         type=PolicyType.ACCESS,
         resources=resources,
-        **items,
+        allow=items(allow),
+        deny=items(deny),
     )
 
 
@@ -103,14 +103,15 @@ def test_an_access_type_that_the_other_service_has_not_allows_nothing_and_denies
 @pytest.mark.parametrize(
     "service",
     [
-        replace(grants(policy(allow="carol")), zones=(Zone(name="east", resources={}),)),
+        replace(grants(policy(allow="carol")), zones=(Zone(name="east", resources=()),)),
         replace(
             grants(policy(allow="carol")),
             tags=Service(name="t", definition=DEFINITIONS["tag"], policies=(policy(deny="bob"),)),
         ),
         replace(grants(policy(allow="carol")), definition=DEFINITIONS["hive"]),
+        grants(replace(policy(), allow=(PolicyItem(users=frozenset({"eve"}), delegate_admin=True),))),
     ],
-    ids=["zones", "tags", "another kind"],
+    ids=["zones", "tags", "another kind", "delegates"],
 )
 def test_what_cannot_be_added_whole_is_not_put_in_force(service: Service) -> None:
     with pytest.raises(Faults):

@@ -6,7 +6,7 @@ policies take turns, so of two who grant at once the second finds it granted.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
@@ -105,6 +105,8 @@ PlaceOf = Callable[[str], PlaceOfGrants]
 OwnsPlainly = Callable[[Principal, RequestedAccess], Awaitable[bool]]
 """Whether somebody owns the table and has all that is asked for himself, with nothing masked or filtered.
 Raises BackendUnavailable."""
+LookUpTables = Callable[[Sequence[RequestedAccess]], Awaitable[None]]
+"""Has what is known of tables looked up at once, where it is not known yet."""
 FindAsker = Callable[[str], Awaitable[Principal | None]]
 """User name → who has it now; a directory may be asked."""
 ConnectRequests = Callable[[], AbstractAsyncContextManager[Any]]
@@ -124,6 +126,7 @@ class AccessRequests:
         place_of: PlaceOf,
         find_person: FindAsker,
         owns: OwnsPlainly,
+        look_up: LookUpTables,
         noted: Noted = lambda step, kind: None,
     ) -> None:
         """`store`: None where this gateway has no policies that are made over REST."""
@@ -133,6 +136,7 @@ class AccessRequests:
         self.place_of = place_of
         self._find_person = find_person
         self._owns = owns
+        self._look_up = look_up
         self._noted = noted
 
     # -- asking ----------------------------------------------------------------------------------------------
@@ -190,6 +194,8 @@ class AccessRequests:
         where = "state = 'open' AND until > clock_timestamp() AND asker_identity <> $2"
         some = await self._list(where, before, MAX_LOOKED_AT, principal.identity)
         found: list[StoredRequest] = []
+        if not self._access.is_administrator(principal):
+            await self._look_up([one.asked for one in some])
         async with self._instant() as instant:
             for one in some:
                 if await self._may_decide(instant, principal, one):

@@ -8,6 +8,7 @@ import uuid
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from gateway.admin.requests import NotFound
@@ -29,9 +30,10 @@ FindEvent = Callable[[Any, uuid.UUID], Awaitable[tuple[Found | None, list[AuditE
 MAX_REFUSALS = 20
 MAX_DECISIONS = 2_000
 MAX_FLOWS = 100
+LOOKED_BACK = timedelta(days=30)
 _REFUSALS = """
 SELECT event_id, time, code, statement FROM sluice.audit_event
-WHERE user_name = $1 AND time > now() - interval '30 days' AND kind = 'decided' AND verdict = 'refused'
+WHERE user_name = $1 AND time > $3 AND kind = 'decided' AND verdict = 'refused'
 ORDER BY time DESC LIMIT $2
 """
 NOT_THERE = (
@@ -207,7 +209,13 @@ class EventPages:
             except NotFound as error:
                 fault = str(error)
         async with self._connect() as connection:
-            rows = await connection.fetch(_REFUSALS, viewer.user, MAX_REFUSALS)
+            rows = await connection.fetch(
+                # With the time as a value PostgreSQL plans for these days alone.
+                _REFUSALS,
+                viewer.user,
+                MAX_REFUSALS,
+                datetime.now(UTC) - LOOKED_BACK,
+            )
         refusals = tuple(
             ShownRefusal(
                 id=str(row["event_id"]),

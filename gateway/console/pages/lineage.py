@@ -16,11 +16,14 @@ from typing import Any, Protocol
 
 from gateway.admin.requests import BadRequest, NotFound
 from gateway.console.routes import (
+    ConsoleForm,
     ConsolePage,
     ConsolePart,
     ConsoleRoute,
+    NoParameters,
     PagedParameters,
     Viewer,
+    Who,
     decode_cursor,
     encode_cursor,
     parameter,
@@ -221,13 +224,6 @@ class Impact:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AskedLaundering:
-    """Whether to make the report anew."""
-
-    make: bool = parameter("Make it now; otherwise the last one is shown.", default=False)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class WeakerReader:
     """Somebody who sees more of the copy."""
 
@@ -348,16 +344,18 @@ class LineagePages:
             cut_off=answer.cut_off,
         )
 
-    async def report_laundering(self, viewer: Viewer, asked: AskedLaundering) -> Laundered:
-        if asked.make:
-            wanted_s = time.monotonic()
-            # One at a time; whoever waited meanwhile is shown what the other one made.
-            async with self._making:
-                if self._report is None or self._made_s < wanted_s:
-                    async with self._connect() as connection:
-                        report = await self._make_report(connection)
-                    self._made_s, self._report = time.monotonic(), _show_copy(report)
+    async def show_laundering(self, viewer: Viewer, asked: NoParameters) -> Laundered:
         return self._report or Laundered(made_at=None, items=(), columns=0, people=0, cut_off=())
+
+    async def make_laundering(self, viewer: Viewer, asked: NoParameters) -> Laundered:
+        wanted_s = time.monotonic()
+        # One at a time; whoever waited meanwhile is shown what the other one made.
+        async with self._making:
+            if self._report is None or self._made_s < wanted_s:
+                async with self._connect() as connection:
+                    report = await self._make_report(connection)
+                self._made_s, self._report = time.monotonic(), _show_copy(report)
+            return self._report
 
     def _sight_of(self, connection: Any, viewer: Viewer) -> SeesLineage | None:
         """Return what the viewer may know of; None for auditors, who see the names of all in the record."""
@@ -514,12 +512,19 @@ def part(service: LineagePages) -> ConsolePart:
     )
     laundering = ConsoleRoute.get(
         "/lineage/laundering",
-        service.report_laundering,
-        "List copies of protected columns that somebody may read who may not read the columns.",
-        name="show_laundering",
+        service.show_laundering,
+        "List copies of protected columns that somebody may read who may not read these, as of the last "
+        "report.",
+    )
+    # By POST, so that no link makes it: all policies, people and lineage are compared.
+    made = ConsoleRoute.post(
+        "/lineage/laundering",
+        service.make_laundering,
+        "Make the report of copies that are less protected than their source.",
+        who=Who.AUDITOR,
     )
     return ConsolePart(
-        routes=(columns, shown, impact, laundering),
+        routes=(columns, shown, impact, laundering, made),
         pages=(
             ConsolePage(
                 route=shown,
@@ -540,4 +545,5 @@ def part(service: LineagePages) -> ConsolePart:
                 title="Less protected copies",
             ),
         ),
+        forms=(ConsoleForm(route=made, path="/lineage/laundering", then=lambda *_: "/lineage/laundering"),),
     )

@@ -8,7 +8,7 @@ import re
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from itertools import islice
 from typing import Any
 
@@ -38,9 +38,10 @@ MAX_STATEMENTS = 20
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9._-]+")
 EVERYBODY = "public"
 """Ranger's group of all."""
+LOOKED_BACK = timedelta(days=7)
 _STATEMENTS = """
 SELECT event_id, time, verdict, code, statement, plan_class FROM sluice.audit_event
-WHERE user_name = $1 AND time > now() - interval '7 days' AND kind = 'decided' AND statement IS NOT NULL
+WHERE user_name = $1 AND time > $3 AND kind = 'decided' AND statement IS NOT NULL
 ORDER BY time DESC LIMIT $2
 """
 
@@ -169,7 +170,13 @@ class MinePage:
         """Return it. Raises LedgerUnavailable, BackendUnavailable."""
         live = await self._live(viewer, LiveParameters(user=viewer.user))
         async with self._connect() as connection:
-            rows = await connection.fetch(_STATEMENTS, viewer.user, MAX_STATEMENTS)
+            rows = await connection.fetch(
+                # With the time as a value PostgreSQL plans for these days alone.
+                _STATEMENTS,
+                viewer.user,
+                MAX_STATEMENTS,
+                datetime.now(UTC) - LOOKED_BACK,
+            )
         principal = viewer.principal
         grants, count = await self._load_grants(principal)
         return Mine(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -57,6 +58,7 @@ class Desk:
         self.people = {name: who(name) for name in NAMES}
         self.pool = LazyPool(dsn, "test", most=8, timeout_s=30)
         self.store = Store(dsn, prepare=shipped)
+        self.looked_up: list[list[str]] = []
         self.noted: list[tuple[str, str]] = []
         self.place = PlaceOfGrants(service="lake", where="made here")
         rights = AdminRights(administrators=frozenset(administrators))
@@ -67,12 +69,16 @@ class Desk:
             place_of=lambda catalog: self.place,
             find_person=self.find_person,
             owns=self.owns,
+            look_up=self.look_up,
             noted=lambda step, kind: self.noted.append((step, kind)),
         )
         self._admin = Access(rights)
 
     async def find_person(self, user: str) -> Principal | None:
         return self.people.get(user)
+
+    async def look_up(self, wanted: Sequence[RequestedAccess]) -> None:
+        self.looked_up.append([one.table for one in wanted])
 
     async def owns(self, principal: Principal, wanted: RequestedAccess) -> bool:
         return principal.user == "olga" and wanted.table == "customer"

@@ -264,6 +264,10 @@ async def test_requests_are_listed_to_who_asked_and_have_a_limit(desk: Desk) -> 
 async def test_what_there_is_to_decide_comes_in_pages(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     for table in ("customer", "orders", "customer", "orders", "orders", "customer", "orders"):
         await desk.ask(wanted=asked(table=table, database="sales" if table == "customer" else "hr"))
+    await desk.requests.list_to_decide(who("admin"), before=2**62, limit=9)
+    assert desk.looked_up == [], "who may decide on everything needs no owners"
+    await desk.requests.list_to_decide(who("olga"), before=2**62, limit=9)
+    assert [len(tables) for tables in desk.looked_up] == [7], "all tables together"
     monkeypatch.setattr(access_requests, "MAX_LOOKED_AT", 2)
     for user, limit, ids in (
         ("dave", 9, [6, 3, 1]),

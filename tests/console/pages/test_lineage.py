@@ -143,9 +143,13 @@ async def test_impact_and_less_protected_copies(site: tuple[FakeConsole, Browser
     assert (await cleo.ask("GET", "/console/lineage/laundering"))[0] == 403
     _, text, _ = await ben.ask("GET", "/console/lineage/laundering")
     assert "No report has been made" in text
-    _, text, _ = await ben.ask("GET", "/console/lineage/laundering?make=true")
-    assert "0 copies of 2 protected columns" in text
-    assert console.recorded[-1][:2] == ("ben", "show_laundering")
+    # A link makes no report, and nobody who is no auditor does.
+    assert (await ben.ask("GET", "/console/lineage/laundering?make=true"))[0] == 400
+    assert (await cleo.ask("POST", "/console/lineage/laundering", data={"csrf": cleo.csrf}))[0] == 403
+    status, _, headers = await ben.ask("POST", "/console/lineage/laundering", data={"csrf": ben.csrf})
+    assert (status, headers["Location"]) == (303, "/console/lineage/laundering")
+    assert console.recorded[-1][:2] == ("ben", "make_laundering")
+    assert "0 copies of 2 protected columns" in (await ben.ask("GET", "/console/lineage/laundering"))[1]
 
 
 async def test_who_sees_all_names_and_who_sees_expressions() -> None:
