@@ -53,7 +53,7 @@ _Kept = Reading | Proof | tuple[UnnamedColumn, ...]
 BACK_OFF_S = (0.1, 0.5, 1.0, 2.0, 5.0, 10.0)
 """Pauses before a process is started: the first after one died, the others after starts that failed."""
 MAX_TRIES = 4
-"""Processes that are asked one question, of those that end meanwhile; two where it may be to blame for that."""
+"""Processes that are asked one question, of those that end meanwhile; two where it may be to blame."""
 KEPT_ANSWERS = 4096
 """Readings and proofs that are kept: masks and filters come again with every statement, and a client of Spark
 Connect sends the same SQL with every action on its DataFrame."""
