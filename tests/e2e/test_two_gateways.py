@@ -10,6 +10,7 @@ from typing import Any
 
 import jwt
 import pytest
+from pyspark.errors import PySparkException
 from pyspark.errors.exceptions.connect import SparkConnectGrpcException
 
 from gateway.backends.embedded_spark import free_port
@@ -27,6 +28,7 @@ policies:
     on:
       - {catalog: "*", database: "*"}
       - {catalog: "*", database: "*", table: "*", column: "*"}
+      - {catalog: "*", database: "*", udf: "*"}
       - {setting: "*"}
     allow: [{users: [sluice], access: [all]}]
   - name: everybody reads what the first gateway lets him
@@ -105,32 +107,30 @@ def test_both_gateways_judge_and_the_second_knows_whose_a_session_is(chain: Chai
         assert alices.sql("SELECT current_user()").head()[0] == "alice"
         # Masked by the first; the second would show it.
         assert [tuple(row) for row in bobs.sql(NAMES).collect()] == MASKED
-        assert [
-            tuple(row) for row in bobs.table("hr.employee").select("name", "email").limit(0).collect()
-        ] == []
+        frame = bobs.table("hr.employee").orderBy("id").select("name", "email").limit(2)
+        assert [tuple(row) for row in frame.collect()] == MASKED
         bobs.range(3).createOrReplaceTempView("mine")
         assert bobs.table("mine").count() == 3
         assert bobs.sql("SELECT sum(id) FROM mine").head()[0] == 3
 
 
 def test_what_the_second_denies_is_denied_to_whom_it_means(chain: Chain) -> None:
-    with chain.first.session("bob") as bobs, pytest.raises(Exception, match="salary|ACCESS_DENIED"):
+    with chain.first.session("bob") as bobs, pytest.raises(PySparkException, match="SLUICE_ACCESS_DENIED"):
         bobs.sql("SELECT sum(salary) FROM hr.employee").collect()
 
 
 def test_a_session_of_the_first_gateway_is_nobody_elses_at_the_second(chain: Chain) -> None:
     """Not of the user himself, who has got hold of a token, nor of another gateway."""
-    with chain.first.session("bob") as bobs:
-        assert bobs.range(2).count() == 2
-        session_id = bobs.session_id
-        for claims in ({}, {"gateway": "another"}):
-            stolen = token_of(chain, "bob", **claims)
+    claims: dict[str, str]
+    for claims in ({}, {"gateway": "another"}):
+        stolen = token_of(chain, "bob", **claims)
+        with chain.first.session("bob") as bobs:
+            assert bobs.range(2).count() == 2
             with (
-                connect_session(chain.second.connect_port, stolen, "bob", session_id) as session,
-                pytest.raises(Exception, match="another gateway"),
+                connect_session(chain.second.connect_port, stolen, "bob", bobs.session_id) as session,
+                pytest.raises(PySparkException, match="another gateway"),
             ):
                 session.range(1).collect()
-        assert bobs.range(2).count() == 2
 
 
 def test_who_has_no_token_of_the_first_gets_nothing_from_the_second(chain: Chain) -> None:
