@@ -337,6 +337,11 @@ class SparkConnectBackend:
         return next(self._turns)
 
     @property
+    def is_sluice(self) -> bool:
+        """Whether it is another Sluice before Spark."""
+        return self._options.is_sluice
+
+    @property
     def shows_users(self) -> bool:
         """Whether each user is shown by a token of his own."""
         return self._options.user_tokens is not None

@@ -120,14 +120,24 @@ class SparkConnectService:
             request.user_context.user_id = request.user_context.user_name = self._user
             # A Spark that was started anew would make a session of this id, and read in it as it likes.
             request.client_observed_server_side_session_id = server
-            request.plan.root.sql.query = sql
-            async with aclosing(self._backend.ask(serialize(request))) as responses:
-                async for response in responses:
-                    rows += _decode(response)
-                    if len(rows) > self._max_rows:
-                        raise BackendUnavailable(
-                            f"a response from Spark's catalog has more than {self._max_rows} rows"
-                        )
+            if self._backend.is_sluice:
+                # As clients send it: what is a command it takes as one alone.
+                request.plan.command.sql_command.input.sql.query = sql
+            else:
+                request.plan.root.sql.query = sql
+            asked: pb.ExecutePlanRequest | None = request
+            while asked is not None:
+                following: pb.ExecutePlanRequest | None = None
+                async with aclosing(self._backend.ask(serialize(asked))) as responses:
+                    async for data in responses:
+                        response = pb.ExecutePlanResponse.FromString(data)
+                        rows += _decode(response)
+                        if len(rows) > self._max_rows:
+                            raise BackendUnavailable(
+                                f"a response from Spark's catalog has more than {self._max_rows} rows"
+                            )
+                        following = following or _find_query(request, response)
+                asked = following
         except RpcError as error:
             if error.message.startswith("[INVALID_HANDLE.SESSION_"):
                 self._session = ""
@@ -137,11 +147,29 @@ class SparkConnectService:
         return rows
 
 
-def _decode(response: bytes) -> list[tuple[Cell, ...]]:
-    message = pb.ExecutePlanResponse.FromString(response)
-    if not message.HasField("arrow_batch"):
+def _find_query(
+    request: pb.ExecutePlanRequest, response: pb.ExecutePlanResponse
+) -> pb.ExecutePlanRequest | None:
+    """Return what gives the rows of a text that is a query; a command's are in the response."""
+    if not response.HasField("sql_command_result"):
+        return None
+    relation = response.sql_command_result.relation
+    if relation.HasField("local_relation"):
+        return None
+    following = pb.ExecutePlanRequest()
+    following.CopyFrom(request)
+    following.plan.root.CopyFrom(relation)
+    return following
+
+
+def _decode(response: pb.ExecutePlanResponse) -> list[tuple[Cell, ...]]:
+    if response.HasField("arrow_batch"):
+        data = response.arrow_batch.data
+    else:
+        data = response.sql_command_result.relation.local_relation.data
+    if not data:
         return []
-    table = pyarrow.ipc.open_stream(message.arrow_batch.data).read_all()
+    table = pyarrow.ipc.open_stream(data).read_all()
     columns = [[_cell(value) for value in column.to_pylist()] for column in table.columns]
     return list(zip(*columns, strict=True))
 

@@ -10,8 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from gateway.database import asking
-from gateway.database.connections import open_pool
-from gateway.database.migrate import migrate
+from gateway.database.migrate import LazyPool
 from gateway.database.texts import storable
 from gateway.errors import BackendUnavailable
 from gateway.model.sparks import BoundSession, ConnectKey
@@ -34,9 +33,7 @@ class ConnectSessionStore:
     """The table of sessions."""
 
     def __init__(self, dsn: str) -> None:
-        self._dsn = dsn
-        self._pool: Any = None
-        self._opening = asyncio.Lock()
+        self._pool = LazyPool(dsn, "sluice-connect-sessions", most=CONNECTIONS, timeout_s=ANSWER_S)
 
     async def find(self, key: ConnectKey) -> BoundSession | None:
         """Return where a session is bound."""
@@ -89,35 +86,20 @@ class ConnectSessionStore:
 
     async def close(self) -> None:
         """Close the connections."""
-        if self._pool is not None:
-            self._pool.terminate()
+        self._pool.close()
 
     async def _ask(self, text: str, *arguments: Any) -> Sequence[Any]:
         try:
             async with asyncio.timeout(ANSWER_S):
-                rows: Sequence[Any] = await (await self._connect()).fetch(text, *arguments)
-                return rows
+                async with self._pool.acquire() as connection:
+                    rows: Sequence[Any] = await connection.fetch(text, *arguments)
+                    return rows
         except asking.TROUBLE as error:
             raise BackendUnavailable(
                 "the gateway's database, which knows on which Spark a session is, does not answer; open "
                 "sessions go on, try again for a new one",
                 where=str(error) or type(error).__name__,
             ) from None
-
-    async def _connect(self) -> Any:
-        async with self._opening:
-            if self._pool is None:
-                pool = await open_pool(
-                    self._dsn, "sluice-connect-sessions", most=CONNECTIONS, timeout_s=ANSWER_S
-                )
-                try:
-                    async with pool.acquire() as connection:
-                        await migrate(connection)
-                except BaseException:
-                    pool.terminate()
-                    raise
-                self._pool = pool
-        return self._pool
 
 
 def _require_storable(key: ConnectKey) -> ConnectKey:

@@ -43,17 +43,16 @@ class LimitShares(SharedCounts):
         keys = sorted(asked)
         found: dict[Any, Any] = {}
         try:
-            async with asyncio.timeout(ANSWER_S):
-                pool = await self._connect()
+            async with asyncio.timeout(ANSWER_S), self._pool.acquire() as connection:
                 if not self._has_begun:
                     # What a run before this one left behind.
-                    await pool.execute(_LEAVE, self._gateway)
+                    await connection.execute(_LEAVE, self._gateway)
                     self._has_begun = True
                 for at in range(0, len(keys), MAX_KEYS):
                     part = keys[at : at + MAX_KEYS]
                     columns = [[one[index] for one in part] for index in range(3)]
                     numbers = [[asked[one][index] for one in part] for index in range(3)]
-                    for row in await pool.fetch(_SHARE, self._gateway, *columns, *numbers, LEASE_S):
+                    for row in await connection.fetch(_SHARE, self._gateway, *columns, *numbers, LEASE_S):
                         found[part[row["place"] - 1]] = (row["granted"], row["contended"])
         except asking.TROUBLE as error:
             self._note_away(error)
@@ -66,7 +65,8 @@ class LimitShares(SharedCounts):
         try:
             async with asyncio.timeout(ANSWER_S):
                 if self._has_begun:
-                    await (await self._connect()).execute(_LEAVE, self._gateway)
+                    async with self._pool.acquire() as connection:
+                        await connection.execute(_LEAVE, self._gateway)
         except asking.TROUBLE as error:
             self._tell(error)
         self.close()

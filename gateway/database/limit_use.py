@@ -79,9 +79,8 @@ class LimitUse(SharedCounts):
         others: dict[Any, float] = {}
         now_s = 0.0
         try:
-            pool = await self._connect()
             for at in range(0, len(keys), MAX_KEYS):
-                now_s = await self._exchange(pool, keys[at : at + MAX_KEYS], mine, others)
+                now_s = await self._exchange(keys[at : at + MAX_KEYS], mine, others)
         except asking.TROUBLE as error:
             self._note_away(error)
             return None
@@ -94,9 +93,7 @@ class LimitUse(SharedCounts):
             "DELETE FROM sluice.limit_use WHERE start < extract(epoch FROM now()) - $1::bigint", KEPT_S
         )
 
-    async def _exchange(
-        self, pool: Any, keys: list[Any], mine: Mapping[Any, float], others: dict[Any, float]
-    ) -> float:
+    async def _exchange(self, keys: list[Any], mine: Mapping[Any, float], others: dict[Any, float]) -> float:
         columns = [
             [one.limit for one in keys],
             [one.subject for one in keys],
@@ -105,7 +102,7 @@ class LimitUse(SharedCounts):
             [mine[one] for one in keys],
         ]
         by_key = {(one.limit, one.subject, one.measure, one.start): one for one in keys}
-        async with asyncio.timeout(ANSWER_S), pool.acquire() as connection:
+        async with asyncio.timeout(ANSWER_S), self._pool.acquire() as connection:
             for row in await connection.fetch(_EXCHANGE, self._run, *columns):
                 others[by_key[row["limit_name"], row["subject"], row["measure"], row["start"]]] = row["used"]
             return float(await connection.fetchval("SELECT extract(epoch FROM clock_timestamp())::float8"))

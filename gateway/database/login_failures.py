@@ -100,8 +100,8 @@ class LoginFailures(SharedCounts):
         if self.is_away:
             return {}
         try:
-            async with asyncio.timeout(ANSWER_S):
-                rows = await (await self._connect()).fetch(*asked)
+            async with asyncio.timeout(ANSWER_S), self._pool.acquire() as connection:
+                rows = await connection.fetch(*asked)
         except asking.TROUBLE as error:
             self._note_away(error)
             return {}

@@ -9,8 +9,7 @@ from typing import Any, ClassVar
 import structlog
 
 from gateway.database import asking
-from gateway.database.connections import open_pool
-from gateway.database.migrate import open_migrated
+from gateway.database.migrate import LazyPool, open_migrated
 
 _log = structlog.get_logger(__name__)
 
@@ -35,8 +34,10 @@ class SharedCounts:
 
     def __init__(self, dsn: str) -> None:
         self._dsn = dsn
-        self._pool: Any = None
-        self._opening = asyncio.Lock()
+        # Tables are made by whoever removes old rows: a login does not wait for that.
+        self._pool = LazyPool(
+            dsn, self.application, most=CONNECTIONS, timeout_s=ANSWER_S, prepare=_use_tables_as_they_are
+        )
         self._away_until = float("-inf")
         self._is_told = False
 
@@ -47,8 +48,7 @@ class SharedCounts:
 
     def close(self) -> None:
         """Close the connections."""
-        if self._pool is not None:
-            self._pool.terminate()
+        self._pool.close()
 
     async def remove_old(self, text: str, *arguments: Any) -> None:
         """Remove what nobody counts by any more, until cancelled."""
@@ -65,14 +65,6 @@ class SharedCounts:
                 wait_s = self.retry_s
             await asyncio.sleep(wait_s)
 
-    async def _connect(self) -> Any:
-        async with self._opening:
-            if self._pool is None:
-                self._pool = await open_pool(
-                    self._dsn, self.application, most=CONNECTIONS, timeout_s=ANSWER_S
-                )
-        return self._pool
-
     def _note_away(self, error: Exception) -> None:
         self._away_until = time.monotonic() + AWAY_S
         self._tell(error)
@@ -81,3 +73,7 @@ class SharedCounts:
         if not self._is_told:
             _log.warning(self.trouble, error=str(error) or type(error).__name__)
         self._is_told = True
+
+
+async def _use_tables_as_they_are(_: Any) -> None:
+    """Prepare nothing."""

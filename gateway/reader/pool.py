@@ -52,6 +52,8 @@ _Kept = Reading | Proof | tuple[UnnamedColumn, ...]
 
 BACK_OFF_S = (0.1, 0.5, 1.0, 2.0, 5.0, 10.0)
 """Pauses before a process is started: the first after one died, the others after starts that failed."""
+MAX_TRIES = 4
+"""Processes that are asked one question, of those that end meanwhile; two where it may be to blame."""
 KEPT_ANSWERS = 4096
 """Readings and proofs that are kept: masks and filters come again with every statement, and a client of Spark
 Connect sends the same SQL with every action on its DataFrame."""
@@ -342,7 +344,8 @@ class ReaderPool(Closing):
     async def _ask_process(self, operation: str, fields: JsonReply) -> JsonReply | NotRead:
         limits = self.limits
         give_up = asyncio.get_running_loop().time() + limits.wait_s
-        for _ in range(2):
+        deaths = 0
+        for _ in range(MAX_TRIES):
             try:
                 async with asyncio.timeout_at(give_up):
                     asked = await self._idlest()
@@ -354,8 +357,13 @@ class ReaderPool(Closing):
             try:
                 async with asyncio.timeout(limits.deadline_s):
                     return await asked.ask(operation, fields)
-            except ParserGone:
-                if not asked.condemned and asked.lost <= 1:
+            except ParserGone as gone:
+                self._leave(asked)
+                # INVARIANT (one death for one text): what may have killed a process is not given to another.
+                if not gone.was_sent or (asked.has_unread and asked.lost <= 1):
+                    continue  # it had ended before it could begin with this
+                deaths += 1
+                if deaths > 1 or (not asked.condemned and asked.lost <= 1):
                     break
             except TimeoutError:
                 log.warning("reader.late", pid=asked.pid, deadline_s=limits.deadline_s)

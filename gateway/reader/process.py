@@ -51,6 +51,11 @@ _LENGTH = struct.Struct(">I")
 class ParserGone(Exception):
     """The process ended, or its replies make no sense, before it answered."""
 
+    def __init__(self, reason: str, *, was_sent: bool = True) -> None:
+        """`was_sent`: whether the process may have begun with the request."""
+        super().__init__(reason)
+        self.was_sent = was_sent
+
 
 class ParserProcess:
     """A running JVM; made by `launch`, ended by `kill`."""
@@ -72,6 +77,8 @@ class ParserProcess:
         self.gone = asyncio.Event()
         self.lost = 0
         """Requests that were under way when the process ended."""
+        self.has_unread = False
+        """Whether it ended with a request that it had not read: whoever was alone did not kill it."""
         self.condemned = False
         """Whether we ended it because of one request, so that the others are blameless."""
 
@@ -143,7 +150,7 @@ class ParserProcess:
     async def ask(self, operation: str, fields: JsonReply) -> JsonReply:
         """Send one request and return its reply. Raises ParserGone."""
         if self.gone.is_set():
-            raise ParserGone("the process has ended")
+            raise ParserGone("the process has ended", was_sent=False)
         number = next(self._ids)
         frame = orjson.dumps({"id": number, "op": operation, **fields})
         reply: asyncio.Future[JsonReply] = asyncio.get_running_loop().create_future()
@@ -153,7 +160,7 @@ class ParserProcess:
             await self._writer.drain()
             return await reply
         except OSError as error:
-            raise ParserGone(str(error)) from error
+            raise ParserGone(str(error), was_sent=False) from error
         finally:
             self._waiting.pop(number, None)
 
@@ -177,12 +184,17 @@ class ParserProcess:
             await self._writer.wait_closed()
 
     async def _dispatch(self) -> None:
-        with contextlib.suppress(OSError, EOFError, KeyError, orjson.JSONDecodeError):
+        try:
             while True:
                 reply = await self._receive()
                 waiting = self._waiting.get(reply["id"])
                 if waiting is not None and not waiting.done():
                     waiting.set_result(reply)
+        except ConnectionError:
+            # Its end of a socket pair is reset, and not closed, where something unread is left in it.
+            self.has_unread = True
+        except (OSError, EOFError, KeyError, orjson.JSONDecodeError):
+            pass
         self._end()
 
     def _end(self) -> None:

@@ -11,7 +11,7 @@ import asyncpg
 import pytest
 
 from gateway.database.limit_shares import LimitShares
-from gateway.database.migrate import migrate
+from gateway.database.migrate import LazyPool, migrate
 from gateway.database.name_holds import LEASE_S
 from gateway.session.shares import KEEP_S, ShareKey, Shares
 
@@ -151,10 +151,11 @@ async def test_a_gateway_that_is_started_anew_or_stops_has_nothing_of_before(fle
 async def test_without_postgresql_each_goes_by_what_it_counts_itself(fleet: Fleet) -> None:
     one, other = await fleet.join(), await fleet.join()
     assert await take(one, RUN, 1)
-    fleet.stores[1]._dsn = "postgresql://127.0.0.1:1/none"
+    reachable = fleet.stores[1]._pool
+    fleet.stores[1]._pool = LazyPool("postgresql://127.0.0.1:1/none", "x", most=1, timeout_s=1)
     assert await take(other, RUN, 1)
     assert not await take(other, RUN, 1)
-    fleet.stores[1]._dsn, fleet.stores[1]._pool = fleet.database, None
+    fleet.stores[1]._pool = reachable
     fleet.stores[1]._away_until = float("-inf")
     await fleet.look(other)
     assert other.are_counted_together

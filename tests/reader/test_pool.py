@@ -343,6 +343,21 @@ async def test_two_processes_share_the_work_and_stand_in_for_each_other() -> Non
     assert await code(pool, unseen()) == "UNAVAILABLE"
 
 
+async def test_who_was_asked_nothing_yet_when_a_process_died_is_not_blamed() -> None:
+    """A text alone in a process that ends may have killed it: not one that it never read, nor one that comes
+    between its end and its replacement."""
+    async with ReaderPool(size=2, heap="256m", threads=1) as pool:
+        first = pool.pids[0]
+        os.kill(first, signal.SIGSTOP)
+        asked = asyncio.create_task(code(pool, unseen()))
+        await until(lambda: pool.in_flight == 1)
+        os.kill(first, signal.SIGKILL)
+        assert await asked == "Reading"
+        await until(lambda: len(pool.pids) == 2)
+        pool._processes[0]._end()
+        assert await code(pool, unseen()) == "Reading"
+
+
 async def test_a_pool_that_was_never_started() -> None:
     pool = ReaderPool()
     assert not pool.healthy
