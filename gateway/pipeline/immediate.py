@@ -17,7 +17,7 @@ from gateway.model.statement import SessionContext
 from gateway.reader.port import ReaderPort
 from gateway.sql import guard
 from gateway.sql.call_texts import find_extent
-from gateway.sql.functions import builtin_name
+from gateway.sql.functions import VARYING_BY_ROW, builtin_name
 from gateway.sql.parameters import IMMEDIATE, constant_text, parameter_refusal
 from gateway.sql.required import Unsupported
 from gateway.sql.spark_errors import (
@@ -27,7 +27,6 @@ from gateway.sql.spark_errors import (
     build_parameter_refusal,
     build_unnamed_parameters_refusal,
 )
-from gateway.sql.varying import VARYING_BY_ROW
 
 ROOT = IMMEDIATE
 MAX_NESTED = 8
