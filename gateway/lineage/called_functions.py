@@ -44,7 +44,7 @@ async def write_bodies(
 
     `temporary`: functions of the session, by their names, lower case: it calls these by such names.
     """
-    of_session = {_key(one): found for one in reading.functions if (found := _find(one, temporary))}
+    of_session = {_key(one): own for one in reading.functions if (own := _find(one, temporary))}
     called = [
         (one, name)
         for one, name in list_functions_of_databases(reading.functions, names)

@@ -26,7 +26,7 @@ from gateway.model.statement import SessionContext
 from gateway.reader.port import ReaderPort
 from gateway.sql import guard
 from gateway.sql.call_texts import find_extent
-from gateway.sql.functions import builtin_name
+from gateway.sql.functions import VARYING_BY_ROW, builtin_name
 from gateway.sql.parameters import (
     ADJACENT,
     IMMEDIATE,
@@ -46,7 +46,6 @@ from gateway.sql.spark_errors import (
     build_parameter_refusal,
     build_unnamed_parameters_refusal,
 )
-from gateway.sql.varying import VARYING_BY_ROW
 
 ROOT = IMMEDIATE
 _MISPLACED = "UNEXPECTED_USE_OF_PARAMETER_MARKER"

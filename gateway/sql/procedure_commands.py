@@ -61,9 +61,11 @@ def call(scope: CommandScope) -> Required:
 
 def show(scope: CommandScope) -> Required:
     """SHOW PROCEDURES: the names of what a catalog has brought with it, in a namespace that one may know."""
-    catalog, database = scope.database("child")
+    current = str(scope.node("child").get("node", "")).startswith("CurrentNamespace")
+    catalog, database = scope.database("child") if current else scope.namespace("child")
     wanted = [Privilege(Resource.catalog(catalog), "use", visible_is_enough=True)]
-    if database.lower() not in _OF_EVERYBODY:  # RULE (procedures-database)
+    # RULE (procedures-database)
+    if database is not None and database.lower() not in _OF_EVERYBODY:
         wanted.append(Privilege(Resource.database(catalog, database), "show", visible_is_enough=True))
     return Required(privileges=tuple(wanted), namespaces=scope.pin_database("child"))
 

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import concurrent.futures
+import threading
 from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from pyhive import hive
+
+from tests.e2e import one_pack
 from tests.e2e.lake.worlds import LakeSpark, Twins
+from tests.e2e.running import RunningGateway
 
 SEEN = "if(k.note = 'z', raise_error('seen'), {})"
 """The same of rows that a MERGE may have changed before."""
@@ -80,6 +86,87 @@ def require_hidden_rows_stay(lake: LakeSpark, bob: Twins, provider: str, catalog
             f"SELECT id, note FROM {catalog}shop.{table} ORDER BY id, note", user="loader"
         )
         assert [tuple(row) for row in kept] == list(zip(ids, notes, strict=True))
+
+
+SPLIT = (
+    "UPDATE {db}.split_rows SET note = 'u' WHERE id = 1",
+    "DELETE FROM {db}.split_rows WHERE id = 2",
+    # Of these keys the other user's rows have two as well.
+    "MERGE INTO {db}.split_rows t USING (SELECT 2 AS id UNION ALL SELECT 3 UNION ALL SELECT 9) s "
+    "ON t.id = s.id WHEN MATCHED THEN UPDATE SET note = 'm' "
+    "WHEN NOT MATCHED THEN INSERT (id, note, region) VALUES (s.id, 'i', 'EMEA')",
+    "MERGE INTO {db}.split_rows t USING (SELECT 9 AS id) s ON t.id = s.id "
+    "WHEN MATCHED THEN UPDATE SET note = 'n' WHEN NOT MATCHED BY SOURCE THEN DELETE",
+    "UPDATE {db}.split_rows SET note = 'all' WHERE TRUE",
+    "DELETE FROM {db}.split_rows WHERE TRUE",
+    "INSERT INTO {db}.split_rows VALUES (1, '', 'EMEA')",
+)
+TIMES = 3
+"""How often two users change a row at the same time."""
+
+
+def require_two_users_stay_apart(
+    lake: LakeSpark, gateway: RunningGateway, bob: Twins, provider: str, catalog: str = ""
+) -> None:
+    """Have one user change rows while another reads and changes others of the same keys, each behind a row
+    filter: nobody's are changed, replaced, counted or told by what the other does."""
+    full, secret = f"{catalog}shop.split_rows", "kept-from-bob"
+    own, hers = (
+        "(1, 'a', 'EMEA'), (2, 'b', 'EMEA'), (3, 'c', 'EMEA')",
+        [(1, secret), (2, secret), (9, secret)],
+    )
+    others = ", ".join(f"({key}, '{note}', 'AMER')" for key, note in hers)
+    for db, values in (("shop", f"{own}, {others}"), ("shop_copy", own)):
+        lake.spark.query(
+            f"CREATE TABLE {catalog}{db}.split_rows (id INT, note STRING, region STRING) USING {provider}",
+            f"INSERT INTO {catalog}{db}.split_rows VALUES {values}",
+            user="loader",
+        )
+    read, change = (
+        f"SELECT id, note FROM {full}",
+        f"UPDATE {full} SET note = concat(note, '+') WHERE id = 1",
+    )
+    seen: list[Any] = []
+    told: list[str] = []
+    ended = threading.Event()
+
+    def watch() -> None:
+        with one_pack.session(gateway, "thrift", "amy") as amy:
+            while not ended.is_set() or not seen:
+                seen.append(amy(read))
+
+    def change_often(user: str) -> None:
+        with one_pack.session(gateway, "thrift", user) as ask:
+            for _ in range(TIMES):
+                while True:  # the format refuses one of two that change a table at the same time
+                    try:
+                        ask(change)
+                        break
+                    except hive.OperationalError as error:
+                        told.append(str(error))
+
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        watching = pool.submit(watch)
+        try:
+            for text in SPLIT:
+                bob.same(text)  # rows that it counts, too
+                bob.same("SELECT id, note, region FROM {db}.split_rows WHERE region = 'EMEA' ORDER BY id")
+        finally:
+            ended.set()
+        watching.result()
+        assert all(rows == hers for rows in seen), "what she reads changed while he wrote"
+        for change_of in [pool.submit(change_often, user) for user in ("bob", "amy")]:
+            change_of.result()
+    # No message of his tells of her rows, nor by its words of the filter that keeps them.
+    assert not any(secret in message or "AMER" in message for message in told), told
+    found = sorted(lake.spark.query(f"SELECT id, note, region FROM {full}", user="loader"))
+    pluses = "+" * TIMES
+    assert [tuple(row) for row in found] == [
+        (1, pluses, "EMEA"),
+        (1, f"{secret}{pluses}", "AMER"),
+        (2, secret, "AMER"),
+        (9, secret, "AMER"),
+    ]
 
 
 def _merge_frame(spark: Any, table: str) -> None:

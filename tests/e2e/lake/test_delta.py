@@ -14,6 +14,7 @@ from tests.e2e.lake.changes import (
     require_files_without_hidden_rows,
     require_hidden_rows_are_not_written,
     require_hidden_rows_stay,
+    require_two_users_stay_apart,
 )
 from tests.e2e.lake.renames import (
     VIEWS_ARE_READ,
@@ -63,6 +64,9 @@ policies:
   - name: rows of a region by the name that it has now
     on: {catalog: spark_catalog, database: shop, table: ["moved_*", kept_rows]}
     filter: [{groups: [analysts], where: "region = 'EMEA'"}]
+  - name: rows of one user and of another
+    on: {catalog: spark_catalog, database: shop, table: split_rows}
+    filter: [{users: [bob], where: "region = 'EMEA'"}, {users: [amy], where: "region = 'AMER'"}]
   - name: rows that analysts write and read back
     on: {catalog: spark_catalog, database: shop, table: [checked_rows, checked_files]}
     check: true
@@ -106,7 +110,9 @@ def lake(request: pytest.FixtureRequest, lakes: OpenLake) -> LakeSpark:
 
 @pytest.fixture(scope="module")
 def gateway(lake: LakeSpark) -> Iterator[RunningGateway]:
-    with lake.gateway("delta", PACK + VIEWS_ARE_READ, {"bob": ["analysts"], "stew": ["stewards"]}) as running:
+    with lake.gateway(
+        "delta", PACK + VIEWS_ARE_READ, {"bob": ["analysts"], "amy": ["analysts"], "stew": ["stewards"]}
+    ) as running:
         yield running
 
 
@@ -389,6 +395,11 @@ def test_rows_that_are_not_seen_are_not_changed(lake: LakeSpark, bob: Twins) -> 
     require_hidden_rows_stay(lake, bob, "delta")
     require_hidden_rows_are_not_written(lake, bob, "delta")
     require_files_without_hidden_rows(lake, bob)
+
+
+@pytest.mark.in_turn(17, one_way=True)
+def test_two_users_change_rows_of_one_table(lake: LakeSpark, gateway: RunningGateway, bob: Twins) -> None:
+    require_two_users_stay_apart(lake, gateway, bob, "delta")
 
 
 @pytest.mark.in_turn(17, one_way=True)

@@ -11,7 +11,11 @@ from typing import Any
 import pytest
 
 from tests.e2e import one_pack
-from tests.e2e.lake.changes import require_hidden_rows_are_not_written, require_hidden_rows_stay
+from tests.e2e.lake.changes import (
+    require_hidden_rows_are_not_written,
+    require_hidden_rows_stay,
+    require_two_users_stay_apart,
+)
 from tests.e2e.lake.renames import (
     VIEWS_ARE_READ,
     require_commands_read_no_renamed_column,
@@ -38,7 +42,7 @@ policies:
     on: {catalog: ice, database: shop, table: customer}
     allow: [{groups: [analysts], access: [all]}]
   - name: rows that analysts change
-    on: {catalog: ice, database: shop, table: [moved_rows, kept_rows, checked_rows], column: "*"}
+    on: {catalog: ice, database: shop, table: [moved_rows, kept_rows, checked_rows, split_rows], column: "*"}
     allow: [{groups: [analysts], access: [all]}]
   - name: customers of a region
     on: {catalog: ice, database: shop, table: customer}
@@ -73,6 +77,9 @@ policies:
   - name: rows of a region by the name that it has now
     on: {catalog: ice, database: shop, table: ["moved_*", kept_rows]}
     filter: [{groups: [analysts], where: "region = 'EMEA'"}]
+  - name: rows of one user and of another
+    on: {catalog: ice, database: shop, table: split_rows}
+    filter: [{users: [bob], where: "region = 'EMEA'"}, {users: [amy], where: "region = 'AMER'"}]
   - name: rows that analysts write and read back
     on: {catalog: ice, database: shop, table: checked_rows}
     check: true
@@ -142,7 +149,7 @@ def lake(request: pytest.FixtureRequest, lakes: OpenLake) -> LakeSpark:
 
 @pytest.fixture(scope="module")
 def gateway(lake: LakeSpark) -> Iterator[RunningGateway]:
-    users = {"bob": ["analysts"], "stew": ["stewards"]}
+    users = {"bob": ["analysts"], "amy": ["analysts"], "stew": ["stewards"]}
     with lake.gateway("iceberg", PACK + VIEWS_ARE_READ, users) as running:
         yield running
 
@@ -907,3 +914,8 @@ def test_commands_read_no_column_that_was_renamed_outside(lake: LakeSpark, gatew
 def test_rows_that_are_not_seen_are_not_changed(lake: LakeSpark, bob: Twins) -> None:
     require_hidden_rows_stay(lake, bob, "iceberg", "ice.")
     require_hidden_rows_are_not_written(lake, bob, "iceberg", "ice.")
+
+
+@pytest.mark.in_turn(9, one_way=True)
+def test_two_users_change_rows_of_one_table(lake: LakeSpark, gateway: RunningGateway, bob: Twins) -> None:
+    require_two_users_stay_apart(lake, gateway, bob, "iceberg", "ice.")
