@@ -209,7 +209,7 @@ OF_TOOLS = (
     (
         "Iceberg",
         "spark.wap.id spark.wap.branch",
-        "by a policy: with a branch a session reads other rows; tables whose policies read others are refused",
+        "by a policy: under a branch a session reads other rows; if policies read tables, it is refused",
     ),
     (
         "Delta",
