@@ -11,16 +11,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 
-class Passing(enum.Enum):
+class Treatment(enum.Enum):
     """How a system table passes."""
 
     METADATA = "with the access type `metadata`, to whoever sees all of the table"
     """It holds values, bounds of values, counts and paths, whichever rows and columns these are of."""
     GUARDED = "with the table's row filters and masks"
+    WHOLE = "to whoever sees all of the table"
     REFUSED = "refused"
 
 
-class Naming(enum.Enum):
+class NameForm(enum.Enum):
     """How a format writes the name of a system table: `{}` stands for it."""
 
     BELOW = "t.{}"
@@ -36,9 +37,9 @@ class SystemTable:
 
     names: str
     """Divided by blanks; one that ends with `*` stands for all that begin so."""
-    naming: Naming
+    naming: NameForm
     holds: str
-    passing: Passing
+    passing: Treatment
     instead: str = ""
     """Of what is refused: what to use. Of the others: what is left out."""
 
@@ -61,134 +62,190 @@ SYSTEM_TABLES: Mapping[str, tuple[SystemTable, ...]] = {
     "iceberg": (
         SystemTable(
             "files data_files delete_files all_files all_data_files all_delete_files",
-            Naming.BELOW,
+            NameForm.BELOW,
             _BOUNDS,
-            Passing.METADATA,
+            Treatment.METADATA,
         ),
         SystemTable(
-            "entries all_entries", Naming.BELOW, f"{_BOUNDS}, and when these came and went", Passing.METADATA
+            "entries all_entries",
+            NameForm.BELOW,
+            f"{_BOUNDS}, and when these came and went",
+            Treatment.METADATA,
         ),
         SystemTable(
             "manifests all_manifests",
-            Naming.BELOW,
+            NameForm.BELOW,
             "paths of manifests, bounds of partitions",
-            Passing.METADATA,
+            Treatment.METADATA,
         ),
         SystemTable(
-            "partitions", Naming.BELOW, "values of partitions, counts of their rows", Passing.METADATA
+            "partitions",
+            NameForm.BELOW,
+            "values of partitions, counts of their rows",
+            Treatment.METADATA,
         ),
         SystemTable(
             "position_deletes",
-            Naming.BELOW,
+            NameForm.BELOW,
             "places of deleted rows, and the rows where kept",
-            Passing.METADATA,
+            Treatment.METADATA,
         ),
         SystemTable(
             "snapshots history refs metadata_log_entries",
-            Naming.BELOW,
+            NameForm.BELOW,
             "snapshots, branches and tags with their times, paths and counts of rows",
-            Passing.METADATA,
+            Treatment.METADATA,
         ),
         SystemTable(
             "branch_* tag_* snapshot_id_* at_timestamp_*",
-            Naming.BELOW,
+            NameForm.BELOW,
             "the table's rows in a branch, at a tag, a snapshot or a time",
-            Passing.GUARDED,
+            Treatment.GUARDED,
         ),
         SystemTable(
             "changes",
-            Naming.BELOW,
+            NameForm.BELOW,
             "rows that were added and removed, and by which snapshot",
-            Passing.GUARDED,
+            Treatment.GUARDED,
             "without a range: Spark has no clause for one",
         ),
         SystemTable(
             "rewrite",
-            Naming.BELOW,
+            NameForm.BELOW,
             "files that a compaction has staged",
-            Passing.REFUSED,
+            Treatment.REFUSED,
             "call rewrite_data_files",
         ),
     ),
     "delta": (
         SystemTable(
             "table_changes",
-            Naming.CALL,
+            NameForm.CALL,
             "rows that were added, removed and changed, and by which version",
-            Passing.GUARDED,
+            Treatment.WHOLE,
+            "others compare two versions: Delta names columns as the last version asked for has them",
         ),
         SystemTable(
             "table_changes_by_path",
-            Naming.CALL,
+            NameForm.CALL,
             "the same of a directory that policies know no table of",
-            Passing.REFUSED,
+            Treatment.REFUSED,
             "call table_changes with the table's name",
         ),
         SystemTable(
-            "v* *", Naming.SUFFIX, "the table's rows at a version or a time", Passing.REFUSED, _READ_VERSION
+            "v* *",
+            NameForm.SUFFIX,
+            "the table's rows at a version or a time",
+            Treatment.REFUSED,
+            _READ_VERSION,
         ),
     ),
     "paimon": (
-        SystemTable("files", Naming.AFTER, f"{_BOUNDS}, and keys", Passing.METADATA),
-        SystemTable("manifests", Naming.AFTER, "paths and sizes of manifests", Passing.METADATA),
+        SystemTable("files", NameForm.AFTER, f"{_BOUNDS}, and keys", Treatment.METADATA),
+        SystemTable("manifests", NameForm.AFTER, "paths and sizes of manifests", Treatment.METADATA),
         SystemTable(
-            "partitions", Naming.AFTER, "values of partitions, counts of their rows", Passing.METADATA
+            "partitions",
+            NameForm.AFTER,
+            "values of partitions, counts of their rows",
+            Treatment.METADATA,
         ),
-        SystemTable("statistics", Naming.AFTER, "counts and extremes of columns", Passing.METADATA),
+        SystemTable(
+            "statistics",
+            NameForm.AFTER,
+            "counts and extremes of columns",
+            Treatment.METADATA,
+        ),
         SystemTable(
             "snapshots tags branches consumers",
-            Naming.AFTER,
+            NameForm.AFTER,
             "snapshots, tags, branches and readers, with counts of rows",
-            Passing.METADATA,
+            Treatment.METADATA,
         ),
         SystemTable(
             "schemas options aggregation_fields",
-            Naming.AFTER,
+            NameForm.AFTER,
             "columns and options that the table has and had",
-            Passing.METADATA,
+            Treatment.METADATA,
         ),
         SystemTable(
             "audit_log binlog",
-            Naming.AFTER,
+            NameForm.AFTER,
             "every change of a row, with its kind, past row filters and masks",
-            Passing.REFUSED,
+            Treatment.REFUSED,
             f"{_READ_VERSION}, and compare",
         ),
         SystemTable(
             "ro",
-            Naming.AFTER,
+            NameForm.AFTER,
             "the table's rows as far as they are compacted, past row filters and masks",
-            Passing.REFUSED,
+            Treatment.REFUSED,
             "read the table",
         ),
         SystemTable(
             "branch_*",
-            Naming.AFTER,
+            NameForm.AFTER,
             "the rows of a branch, and its system tables, past row filters and masks",
-            Passing.REFUSED,
+            Treatment.REFUSED,
             "read the table, or have the branch fast-forwarded",
         ),
         SystemTable(
             "buckets table_indexes row_tracking file_key_ranges",
-            Naming.AFTER,
+            NameForm.AFTER,
             "what later versions of Paimon tell of files and rows",
-            Passing.REFUSED,
+            Treatment.REFUSED,
             "read `$files` or `$partitions`",
         ),
         SystemTable(
             "paimon_incremental_query paimon_incremental_between_timestamp paimon_incremental_to_auto_tag",
-            Naming.CALL,
+            NameForm.CALL,
             "rows that were added between two snapshots, past row filters and masks",
-            Passing.REFUSED,
+            Treatment.REFUSED,
             f"{_READ_VERSION}, and compare",
+        ),
+    ),
+    # Its tables are read where Spark has it without its extension, which is not served.
+    "hudi": (
+        SystemTable(
+            "_hoodie_record_key _hoodie_partition_path",
+            NameForm.COLUMN,
+            "the key and the partition of each row, as they are",
+            Treatment.GUARDED,
+            "NULL where any other column is masked or hidden",
+        ),
+        SystemTable(
+            "_hoodie_commit_time _hoodie_commit_seqno _hoodie_file_name",
+            NameForm.COLUMN,
+            "when a row was written, and where it lies",
+            Treatment.GUARDED,
+        ),
+        SystemTable(
+            "hudi_table_changes hudi_query",
+            NameForm.CALL,
+            "rows that were added or changed since, past row filters and masks",
+            Treatment.REFUSED,
+            "read the table, with a condition on `_hoodie_commit_time`",
+        ),
+        SystemTable(
+            "hudi_query_timeline hudi_filesystem_view hudi_metadata",
+            NameForm.CALL,
+            "commits, files, and bounds of values that an index has",
+            Treatment.REFUSED,
+            "ask at Spark itself",
+        ),
+        SystemTable(
+            "hudi_vector_search hudi_vector_search_batch",
+            NameForm.CALL,
+            "rows that are near to a vector, past row filters and masks",
+            Treatment.REFUSED,
+            "read the table, and sort by the distance",
         ),
     ),
 }
 
-_TITLES = {"iceberg": "Iceberg", "delta": "Delta", "paimon": "Paimon"}
+_TITLES = {"iceberg": "Iceberg", "delta": "Delta", "paimon": "Paimon", "hudi": "Hudi"}
 
 
-def list_names(format_name: str, passing: Passing, naming: Naming) -> frozenset[str]:
+def list_names(format_name: str, passing: Treatment, naming: NameForm) -> frozenset[str]:
     """Return the names of a format, in lower case, that pass in one way."""
     return frozenset(
         name
@@ -198,7 +255,7 @@ def list_names(format_name: str, passing: Passing, naming: Naming) -> frozenset[
     )
 
 
-def is_system_table(naming: Naming, name: str) -> bool:
+def is_system_table(naming: NameForm, name: str) -> bool:
     """Whether some format reads a name in this way."""
     return any(
         one.naming is naming and one.is_named(name.lower())
@@ -207,7 +264,7 @@ def is_system_table(naming: Naming, name: str) -> bool:
     )
 
 
-def explain(naming: Naming, name: str) -> str | None:
+def explain(naming: NameForm, name: str) -> str | None:
     """Say what some format has under a name that is written in this way, and what to use instead, to continue
     a sentence that begins with the name; None for a name that no format has.
 
@@ -218,7 +275,7 @@ def explain(naming: Naming, name: str) -> str | None:
         for one in tables:
             if one.naming is naming and one.is_named(name.lower()):
                 instead = (
-                    f"; instead, {one.instead}" if one.passing is Passing.REFUSED and one.instead else ""
+                    f"; instead, {one.instead}" if one.passing is Treatment.REFUSED and one.instead else ""
                 )
                 return f"is named as {_TITLES[format_name]}'s `{written}`, which holds {one.holds}{instead}"
     return None

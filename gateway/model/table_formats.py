@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from gateway.errors import SluiceError
 from gateway.model.spark_minors import Minor
-from gateway.model.system_tables import Naming, Passing, list_names
+from gateway.model.system_tables import NameForm, Treatment, list_names
 
 
 class UnsupportedFormat(SluiceError):
@@ -47,7 +47,7 @@ class TableFormat:
     """What the name of the jar with that class begins with, for every minor."""
     artifacts: Mapping[Minor, tuple[Artifact, ...]]
     """All jars that Spark needs beside its own; the first one has the extension."""
-    metadata_naming: Naming | None = None
+    metadata_naming: NameForm | None = None
     """How its tables of metadata are named; below their table, a nested namespace may be as well."""
     branched: bool = False
     """Whether its tables have branches."""
@@ -95,7 +95,7 @@ ICEBERG = TableFormat(
         Minor(4, 0): _iceberg("4.0", "2.13", "1.11.0"),
         Minor(4, 1): _iceberg("4.1", "2.13", "1.12.0"),
     },
-    metadata_naming=Naming.BELOW,
+    metadata_naming=NameForm.BELOW,
     branched=True,
     loaded_by_name=True,
     kept_by_sessions=True,
@@ -118,7 +118,7 @@ PAIMON = TableFormat(
     extension="org.apache.paimon.spark.extensions.PaimonSparkSessionExtensions",
     jar="paimon-spark-",
     artifacts={Minor(3, 5): (Artifact("org.apache.paimon", "paimon-spark-3.5", "0.9.0"),)},
-    metadata_naming=Naming.AFTER,
+    metadata_naming=NameForm.AFTER,
     kept_by_sessions=True,
     key_property="primary-key",
 )
@@ -129,12 +129,12 @@ SPARK_FORMATS = frozenset({"parquet", "orc", "csv", "json", "text", "avro"})
 BY_EXTENSION: Mapping[str, TableFormat] = {one.extension: one for one in FORMATS.values()}
 
 METADATA_TABLES: Mapping[str, frozenset[str]] = {
-    one.name: list_names(one.name, Passing.METADATA, one.metadata_naming)
+    one.name: list_names(one.name, Treatment.METADATA, one.metadata_naming)
     for one in FORMATS.values()
     if one.metadata_naming is not None
 }
 """Format → its tables that show no rows; but values, bounds of values, counts and paths."""
-NAMED_BELOW = frozenset(one.name for one in FORMATS.values() if one.metadata_naming is Naming.BELOW)
+NAMED_BELOW = frozenset(one.name for one in FORMATS.values() if one.metadata_naming is NameForm.BELOW)
 BRANCHED = frozenset(one.name for one in FORMATS.values() if one.branched)
 LOADED_BY_NAME = frozenset(one.name for one in FORMATS.values() if one.loaded_by_name)
 METADATA_COLUMNS = frozenset(
@@ -145,6 +145,12 @@ METADATA_COLUMNS = frozenset(
 CONSTRAINT_PREFIX = "delta.constraints."
 """What properties of tables begin with that are CHECK constraints."""
 KEY_PROPERTIES = {one.name: one.key_property for one in FORMATS.values() if one.key_property}
+REPLACES_ROWS = frozenset({"hudi"})
+"""Formats of which nobody is told by a property whether a row that is added takes the place of another."""
+COLUMNS_OF_COPIES: Mapping[str, frozenset[str]] = {
+    "hudi": frozenset({"_hoodie_record_key", "_hoodie_partition_path"})
+}
+"""Columns, lower case, in which a format keeps values of others again."""
 KEPT_BY_SESSIONS = frozenset(one.name for one in FORMATS.values() if one.kept_by_sessions)
 
 LISTED_EXTENSIONS = frozenset(BY_EXTENSION)

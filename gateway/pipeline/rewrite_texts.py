@@ -72,6 +72,7 @@ from gateway.sql.required import Required, Unsupported
 from gateway.sql.restricting import find_restricted_table
 from gateway.sql.spark_errors import build_unknown_function_refusal
 from gateway.sql.storage import is_note, is_unread_option, refuse_option, refuse_property
+from gateway.sql.versions import is_version_by_name
 
 
 async def rewrite_and_prove(
@@ -557,7 +558,7 @@ class _Text:
             if table is None or provider != one.provider or table.shadowed:
                 return Unsupported(f"`{'.'.join(relation.parts)}` is not a metadata table of {one.table}")
         for relation, name in self.prepared.scans:
-            table = find(name) if guard.is_version_by_name(relation, name) else None
+            table = find(name) if is_version_by_name(relation, name) else None
             # RULE (version-below-table)
             if table is not None and (table.provider not in BRANCHED or table.shadowed):
                 return Unsupported(f"`{'.'.join(relation.parts)}` is not a version of the table {name}")

@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 
 from gateway.model.catalog import quote_parts
-from gateway.model.system_tables import Naming, is_system_table
+from gateway.model.system_tables import NameForm, is_system_table
 from gateway.model.table_formats import LOADED_BY_NAME, METADATA_TABLES
 from gateway.plan.identifiers import table_parts
 from gateway.plan.walk_sources import table_options
@@ -100,7 +100,7 @@ def _is_system_table(parts: tuple[str, ...]) -> bool:
     """Whether the last part could name a table's metadata, a version of it or its changes; the SQL text says
     what it means."""
     last = parts[-1].lower()
-    if len(parts) > 2 and is_system_table(Naming.BELOW, last):
+    if len(parts) > 2 and is_system_table(NameForm.BELOW, last):
         return True
     return "$" in last and last.rpartition("$")[2] in _METADATA
 

@@ -14,6 +14,7 @@ from gateway.model.files import SESSION_CATALOG
 from gateway.model.handles import HandleKind, SparkHandle
 from gateway.model.procedures import NO_PROCEDURES, Procedures
 from gateway.model.reading import CommandNode, FunctionRef, Reading
+from gateway.model.system_tables import NameForm, explain
 from gateway.sql import cache_commands as cache
 from gateway.sql import data_commands as data
 from gateway.sql import delta_commands as delta
@@ -326,7 +327,8 @@ def function_refusal(
                 continue
             why = builtin_refusal(name, table_valued=function.table_valued)
             if why is not None:
-                return Unsupported(f"the function `{written}` is refused: {why}")
+                told = explain(NameForm.CALL, name) if function.table_valued else None
+                return Unsupported(f"the function `{written}` {told or f'is refused: {why}'}")
             refusal = _schema_refusal(name, function)  # RULE (function-schemas-read)
             if refusal is not None:
                 return refusal

@@ -28,7 +28,7 @@ def optimize(scope: CommandScope) -> Required:
         raise CannotClassify("the condition of OPTIMIZE could not be parsed")
     required = on_files(scope.target("child"), "alter", conditions=tuple(str(text) for text in predicates))
     ordered = scope.field("zOrderBy")
-    return required if predicates or ordered != () else _tended(required)
+    return required if predicates or ordered != () else _let_maintain(required)
 
 
 def reorganize(scope: CommandScope) -> Required:
@@ -46,7 +46,7 @@ def vacuum(scope: CommandScope) -> Required:
     if scope.field("inventoryTable") is not None or scope.field("inventoryQuery") is not None:
         raise CannotClassify("VACUUM USING INVENTORY reads file paths from a table and is not supported")
     required = on_files(scope.target("child"), "alter", "delete", "metadata")
-    return required if scope.flag("dryRun") else _tended(required)
+    return required if scope.flag("dryRun") else _let_maintain(required)
 
 
 def describe_history(scope: CommandScope) -> Required:
@@ -135,7 +135,7 @@ def is_changes(function: FunctionRef) -> bool:
     return function.table_valued and len(function.parts) == 1 and function.parts[0].lower() == CHANGES
 
 
-def _tended(required: Required) -> Required:
+def _let_maintain(required: Required) -> Required:
     """Return the same where `maintain` will do."""
     return replace(required, maintained=required.raw)
 

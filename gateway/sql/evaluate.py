@@ -15,6 +15,7 @@ from gateway.model.reading import FunctionRef, Relation
 from gateway.model.resource import ANY_ACCESS, BY_NAME, AccessRequest, Resource
 from gateway.model.statement import AnswerRule
 from gateway.model.table_formats import SPARK_FORMATS
+from gateway.policy.copied_values import mask_copied_values
 from gateway.policy.engine import Engine, TableView
 from gateway.policy.reserved import ReservedPlace
 from gateway.policy.restrictions import restrict_view
@@ -83,7 +84,7 @@ class Evaluation:
         """Return what the principal may see of a table that is there."""
         view = close_unmatched_view(self._find_view(table, self.context), table, self.catalog, self.names)
         # RULE (catalog-restricts)
-        view = restrict_view(view, table, bare=self.context.bare_builtins)
+        view = mask_copied_values(restrict_view(view, table, bare=self.context.bare_builtins), table)
         self.context_dependencies |= view.context_dependencies
         return view
 

@@ -23,6 +23,7 @@ from gateway.sql.evaluate import list_hidden_columns, masks_of
 from gateway.sql.leakproof import OuterConditions, Passed
 from gateway.sql.names import MAX_LEVELS, MetadataTable, Names, TempViewName
 from gateway.sql.required import Required, Unsupported
+from gateway.sql.versions import is_version_by_name, suffix_of
 
 _APPEARED = "the table did not exist when the statement was authorized; run the statement again"
 _CHANGED = "the table was changed after the statement was authorized; run the statement again"
@@ -198,7 +199,7 @@ def guard_scan(
     `body` is the text that a view is written out as; without one a view is a table. `within`: its sources
     carry obligations. `barrier`, `below`, `bare`: as in `write_guarded_query`.
     """
-    suffix = _suffix_of(text, relation, table.name)
+    suffix = suffix_of(text, relation, table.name)
     within = within or (bool(suffix) and not _OPTIONS.match(suffix) and _is_narrowed(view))
     query = table_query(
         table,
@@ -219,18 +220,6 @@ def guard_scan(
     )
 
 
-def is_version_by_name(relation: Relation, name: TableName) -> bool:
-    """Whether a version is named below its table, `t.branch_b`, and not by a clause."""
-    return bool(name.version) and relation.suffix is None
-
-
-def _suffix_of(text: str, relation: Relation, name: TableName) -> str:
-    """Return the clause behind the name of what is read."""
-    if is_version_by_name(relation, name):
-        return name.clause
-    return relation.suffix.of(text) if relation.suffix else ""
-
-
 def define_scan(
     text: str, relation: Relation, table: Table, view: TableView, *, within: bool
 ) -> GuardedRelation:
@@ -240,13 +229,11 @@ def define_scan(
     INVARIANT (hidden is not there): of a table with columns that the definer may not select, the text has a
     list of the others, so that Spark does not find them when it analyses the text as it is.
     """
-    suffix = _suffix_of(text, relation, table.name)
-    query = None
-    if is_version_by_name(relation, table.name):
-        query = f"SELECT * FROM {write_table_name(table, suffix)}"
+    suffix = suffix_of(text, relation, table.name)
+    source = write_table_name(table, suffix)
+    query = f"SELECT * FROM {source}" if is_version_by_name(relation, table.name) else None
     if hidden := list_hidden_columns(table, view):  # RULE (stored-text-hidden-columns)
         visible = [c.name for c in table.columns if c.name not in hidden]
-        source = write_table_name(table, suffix)
         query = write_guarded_query(table, visible=visible, masks={}, row_filter=None, source=source)
     return GuardedRelation(
         relation=relation, table=table, query=query, has_obligations=within or has_obligations(table, view)
@@ -321,7 +308,7 @@ def table_query(
 def guard_missing(text: str, relation: Relation, name: TableName, *, bare: bool = False) -> GuardedRelation:
     """Let Spark say that a table does not exist, and fail on its first row should it appear meanwhile."""
     table = Table(name=name, kind=TableKind.TABLE, columns=())
-    suffix = _suffix_of(text, relation, name)
+    suffix = suffix_of(text, relation, name)
     query = write_missing_query(table, suffix, bare=bare)
     return GuardedRelation(relation=relation, table=table, query=query, has_obligations=True)
 

@@ -23,7 +23,7 @@ from gateway.model.catalog import (
 from gateway.model.files import SESSION_CATALOG
 from gateway.model.metalakes import NONE_LISTED, ListedCatalogs
 from gateway.model.statement import SessionContext
-from gateway.model.system_tables import Naming, explain
+from gateway.model.system_tables import NameForm, explain
 from gateway.model.table_formats import ICEBERG, METADATA_TABLES, PAIMON
 from gateway.sql.paths import FILE_FORMATS, FilesByPath
 from gateway.sql.required import Unsupported
@@ -348,7 +348,7 @@ def _build_table_name(catalog: str, parts: tuple[str, ...]) -> TableName | Ungov
     # RULE (version-as-nested-table)
     if len(namespace) > 1 and (_VERSIONS.fullmatch(table) or table.lower() in _BELOW_TABLES):
         # Even where no table has the namespace's name: a temporary view keeps the name until one has.
-        return Ungovernable(explain(Naming.BELOW, table) or f"is named as an Iceberg table's {table}")
+        return Ungovernable(explain(NameForm.BELOW, table) or f"is named as an Iceberg table's {table}")
     name = TableName(catalog, join_namespace(namespace), table)
     # Spark's own catalog knows a name in any case. Another may have a table for each, and which one is looked
     # up, judged and forwarded has to be the same.
@@ -357,7 +357,7 @@ def _build_table_name(catalog: str, parts: tuple[str, ...]) -> TableName | Ungov
 
 def _explain_part(part: str) -> str:
     """Say why a part of a name is none that is governed, by what a table format would read in it."""
-    for sign, naming in (("$", Naming.AFTER), ("@", Naming.SUFFIX)):
+    for sign, naming in (("$", NameForm.AFTER), ("@", NameForm.SUFFIX)):
         _, found, rest = part.partition(sign)
         if found and (known := explain(naming, rest)):
             return known

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 
-from gateway.model.catalog import MOVING, SOME_VERSION, Column, Renamed, Table
+from gateway.model.catalog import MOVING, SOME_VERSION, Column, Renamed, Table, TableName
 from gateway.model.meaning_settings import ANSI_MODE, TIME_ZONE
+from gateway.model.reading import Relation
 from gateway.policy.engine import TableView
 from gateway.sql.names import Names
 
@@ -52,6 +53,18 @@ def version_of(suffix: str, names: Names) -> str:
         return SOME_VERSION
     computed = value if text is not None else _write_computed_time(value)
     return f"TIMESTAMP AS OF {computed}" if computed else SOME_VERSION
+
+
+def is_version_by_name(relation: Relation, name: TableName) -> bool:
+    """Whether a version is named below its table, `t.branch_b`, and not by a clause."""
+    return bool(name.version) and relation.suffix is None
+
+
+def suffix_of(text: str, relation: Relation, name: TableName) -> str:
+    """Return the clause behind the name of what is read."""
+    if is_version_by_name(relation, name):
+        return name.clause
+    return relation.suffix.of(text) if relation.suffix else ""
 
 
 def _write_computed_time(value: str) -> str:

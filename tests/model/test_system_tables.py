@@ -7,7 +7,13 @@ from pathlib import Path
 import pytest
 
 from gateway.model.statement import SessionContext
-from gateway.model.system_tables import SYSTEM_TABLES, Naming, Passing, explain, write_rows
+from gateway.model.system_tables import (
+    SYSTEM_TABLES,
+    NameForm,
+    Treatment,
+    explain,
+    write_rows,
+)
 from gateway.model.table_formats import FORMATS, METADATA_TABLES
 from gateway.sql.names import Names, Ungovernable
 
@@ -19,11 +25,11 @@ def test_the_page_has_every_row() -> None:
 
 
 def test_every_format_has_rows_and_each_that_is_refused_says_what_to_use() -> None:
-    assert SYSTEM_TABLES.keys() == FORMATS.keys()
+    assert SYSTEM_TABLES.keys() == FORMATS.keys() | {"hudi"}
     for rows in SYSTEM_TABLES.values():
         names = [(one.naming, name) for one in rows for name in one.listed]
         assert len(names) == len(set(names))
-        assert all(one.instead for one in rows if one.passing is Passing.REFUSED)
+        assert all(one.instead for one in rows if one.passing is Treatment.REFUSED)
 
 
 def test_tables_of_metadata_are_those_that_pass_so() -> None:
@@ -53,6 +59,6 @@ def test_a_name_is_refused_with_what_it_holds(name: str, told: str) -> None:
 
 
 def test_names_are_told_apart_by_how_they_are_written() -> None:
-    assert explain(Naming.BELOW, "rewrite") is not None
-    assert explain(Naming.AFTER, "rewrite") is None
-    assert explain(Naming.BELOW, "branch_") is None
+    assert explain(NameForm.BELOW, "rewrite") is not None
+    assert explain(NameForm.AFTER, "rewrite") is None
+    assert explain(NameForm.BELOW, "branch_") is None

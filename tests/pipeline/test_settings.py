@@ -134,7 +134,7 @@ PASSING = [
     ("custom", ZONE),
     ("free", OTHER),
     ("over_free", OTHER),
-    *((name, BRANCH) for name in ("same", "ansi", "zone", "masked", "custom", "hiding", "over_same")),
+    *((name, BRANCH) for name in ("same", "ansi", "zone", "masked", "custom", "over_same")),
 ]
 
 

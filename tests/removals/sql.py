@@ -615,6 +615,18 @@ REMOVALS = (
     ),
     Removal("relation-options", "options on a relation", Never(), "pipeline.test_pipeline"),
     Removal(
+        "copied-values",
+        "what a format keeps again of masked columns is masked",
+        Becomes("view"),
+        "policy.test_copied_values",
+    ),
+    Removal(
+        "keys-not-told",
+        "a row that is added to a Hudi table may take the place of another",
+        Never(),
+        "policy.test_copied_values",
+    ),
+    Removal(
         "version-of-version",
         "a version that is named below its table has no other one behind it",
         Never(),

@@ -211,7 +211,7 @@ BY_NAME = (
 """Branches, tags and changes below the name of a table."""
 
 
-@pytest.mark.in_turn(9, one_way=True)
+@pytest.mark.in_turn(17, one_way=True)
 def test_branches_tags_and_changes_are_read_by_name(lake: LakeSpark, bob: Twins) -> None:
     bob.all_same(BY_NAME)
     ids = [
@@ -244,7 +244,7 @@ TENDING = (
 )
 
 
-@pytest.mark.in_turn(9, one_way=True)
+@pytest.mark.in_turn(17, one_way=True)
 def test_whoever_maintains_a_table_changes_and_sees_no_row_of_it(lake: LakeSpark, bob: Twins) -> None:
     """By SQL and as SQL of Connect; hidden rows are written to other files, and stay hidden."""
     rows = "SELECT * FROM ice.shop.fed ORDER BY id"
@@ -916,6 +916,6 @@ def test_rows_that_are_not_seen_are_not_changed(lake: LakeSpark, bob: Twins) -> 
     require_hidden_rows_are_not_written(lake, bob, "iceberg", "ice.")
 
 
-@pytest.mark.in_turn(9, one_way=True)
+@pytest.mark.in_turn(17, one_way=True)
 def test_two_users_change_rows_of_one_table(lake: LakeSpark, gateway: RunningGateway, bob: Twins) -> None:
     require_two_users_stay_apart(lake, gateway, bob, "iceberg", "ice.")

@@ -211,8 +211,13 @@ OF_TOOLS = (
     ),
     (
         "Iceberg",
-        "spark.sql.iceberg.handle-timestamp-without-timezone spark.wap.id spark.wap.branch",
-        "by a policy: they change types, and which rows a table has",
+        "spark.sql.iceberg.handle-timestamp-without-timezone",
+        "by a policy: it changes types",
+    ),
+    (
+        "Iceberg",
+        "spark.wap.id spark.wap.branch",
+        "by a policy: under a branch a session reads other rows; if policies read tables, it is refused",
     ),
     (
         "Delta",

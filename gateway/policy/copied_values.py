@@ -1,0 +1,31 @@
+"""Columns in which a table format keeps values of other columns again: masks of those hold for these."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from gateway.model.catalog import Table
+from gateway.model.decision import ColumnMask, PolicyRef
+from gateway.model.table_formats import COLUMNS_OF_COPIES
+from gateway.policy.views import TableView
+
+MASK_TYPE = "MASK_NULL"
+
+
+def mask_copied_values(view: TableView, table: Table) -> TableView:
+    """Return a view whose columns of copies are NULL where a column is masked or hidden.
+
+    Of which columns these are copies the table's files say, and nobody here: Hudi's `_hoodie_record_key` has
+    the key of each row, `name:value,…`, whatever policies say of the columns of the key.
+    """
+    copies = COLUMNS_OF_COPIES.get((table.provider or "").lower(), frozenset())
+    found = [c.name for c in table.columns if c.name.lower() in copies and c.name not in view.hidden]
+    concerned = {name.lower() for name in (*view.masks, *view.hidden)} - copies
+    if not found or not concerned:
+        return view
+    origin = PolicyRef(name=f"values of masked columns that {table.provider} keeps again")
+    made = {
+        name: ColumnMask(column=name, mask_type=MASK_TYPE, expression="CAST(NULL AS STRING)", policy=origin)
+        for name in found
+    }
+    return replace(view, masks={**view.masks, **made}, uniform=lambda: False)  # RULE (copied-values)
