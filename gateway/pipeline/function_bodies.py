@@ -42,6 +42,7 @@ from gateway.sql.function_calls import WHOLE_NAME, list_functions_of_databases, 
 from gateway.sql.function_commands import WholeBody, list_parameters, write_whole_body
 from gateway.sql.names import Names
 from gateway.sql.required import Unsupported
+from gateway.sql.spark_errors import build_temporary_reference_refusal
 from gateway.sql.variable_commands import find_variable
 
 _RETURN = re.compile(r"RETURN\s*\Z", re.IGNORECASE)
@@ -86,7 +87,8 @@ async def judge_made(prepared: Prepared, judging: Judging) -> MadeFunction | Not
     outcome = await judging.govern(whole.text, context, within, scope)
     if not isinstance(outcome, RewrittenStatement):  # RULE (function-maker-access)
         return _without_place(outcome)
-    found = _refuse_kept(kept.text, outcome, judging)
+    made = () if temporary is not None else prepared.required.pins[0].table.parts[-2:]
+    found = _refuse_kept(kept.text, outcome, judging, made)
     if found is not None:
         return found
     if temporary is not None and list_functions_of_databases(outcome.reading.functions, prepared.names):
@@ -128,10 +130,16 @@ def _without_place(outcome: NotRewritten) -> NotRewritten:
     return replace(outcome, message=outcome.message.split("; line ")[0])
 
 
-def _refuse_kept(text: str, outcome: RewrittenStatement, judging: Judging) -> Refusal | None:
-    """Refuse what is the session's or the maker's own, and columns that are for showing only."""
+def _refuse_kept(
+    text: str, outcome: RewrittenStatement, judging: Judging, made: tuple[str, ...]
+) -> Refusal | None:
+    """Refuse what is the session's or the maker's own, and columns that are for showing only. `made`: the
+    name of a function of a database."""
     variable = find_variable(text, outcome.reading, judging.variables)
     if outcome.temp_views_read or variable is not None:  # RULE (function-of-session)
+        if made and outcome.temp_views_read:
+            view = sorted(outcome.temp_views_read)[:1]
+            return not_governable(build_temporary_reference_refusal(made, view, kind="FUNCTION"))
         what = "a temporary view" if variable is None else f"the word `{variable}`, a variable of the session"
         return not_governable(Unsupported(f"the body of a function has {what}"))
     if outcome.hides_columns:  # RULE (function-hidden-columns)

@@ -353,9 +353,9 @@ def _rests_on_tables(scope: CommandScope, view: TableName) -> None:
     for relation in scope.reading.relations:
         found = scope.names.table(relation.parts) if relation.role is RelationRole.SCAN else None
         if isinstance(found, TempViewName):  # RULE (view-on-temp-view)
-            raise CannotClassify(build_temporary_reference_refusal(view, (found.name,)))
+            raise CannotClassify(build_temporary_reference_refusal(view.parts, (found.name,)))
         if isinstance(found, TableName) and found.is_global_view:
-            raise CannotClassify(build_temporary_reference_refusal(view, (GLOBAL_TEMP, found.table)))
+            raise CannotClassify(build_temporary_reference_refusal(view.parts, (GLOBAL_TEMP, found.table)))
 
 
 def alter_view_as(scope: CommandScope) -> Required:

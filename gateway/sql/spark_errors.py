@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from gateway.model.catalog import TableName, quote, quote_parts
+from gateway.model.catalog import quote, quote_parts
 from gateway.model.reading import ExpressionNode, FunctionRef, Parameter, Reading
 from gateway.model.statement import SessionContext
 from gateway.sql.required import Unsupported
@@ -98,14 +98,18 @@ def add_position(refusal: Unsupported, text: str) -> str:
     return f"{refusal.why}; line {line} pos {column}{plan}"
 
 
-def build_temporary_reference_refusal(view: TableName, temporary: tuple[str, ...]) -> Unsupported:
-    """Return the refusal of a persistent view that reads a temporary one, in Spark's words."""
-    made, read = quote_parts(view.parts), quote_parts(temporary)
+def build_temporary_reference_refusal(
+    made: Iterable[str], temporary: Iterable[str], *, kind: str = "VIEW", of: str = "VIEW"
+) -> Unsupported:
+    """Return the refusal of a persistent view or function (`kind`) that reads, or calls, a temporary one
+    (`of`), in Spark's words."""
+    name, read = quote_parts(tuple(made)), quote_parts(tuple(temporary))
     return Unsupported(
-        f"[INVALID_TEMP_OBJ_REFERENCE] Cannot create the persistent object {made} of the type VIEW because "
-        f"it contains a reference to the temporary object {read} of the type VIEW. Please make the temporary "
-        f"object {read} persistent, or make the persistent object {made} temporary. SQLSTATE: 42K0F",
+        f"[INVALID_TEMP_OBJ_REFERENCE] Cannot create the persistent object {name} of the type {kind} because "
+        f"it references to the temporary object {read} of the type {of}. Please make the temporary object "
+        f"{read} persistent, or make the persistent object {name} temporary. SQLSTATE: 42K0F",
         "42K0F",
+        parameters=(("obj", kind), ("objName", name), ("tempObj", of), ("tempObjName", read)),
     )
 
 

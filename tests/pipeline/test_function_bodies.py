@@ -190,7 +190,17 @@ async def test_who_makes_it_reads_it_by_his_own_access(reader4: ReaderPool) -> N
         principal=lab.world.principal("ann"),
         context=SessionContext(namespace=("lab",), temp_views=frozenset({"tv"})),
     )
-    assert isinstance(await lab.world.judge_statement(view, reader4), Refused)
+    said = await lab.world.judge_statement(view, reader4)
+    assert isinstance(said, Refused)
+    assert said.message.startswith("[INVALID_TEMP_OBJ_REFERENCE] ")
+    calls = Statement(
+        text="CREATE FUNCTION total(p INT) RETURNS INT RETURN own(p)",
+        principal=lab.world.principal("ann"),
+        context=SessionContext(namespace=("lab",), handles=frozenset({SparkHandle("function", "own")})),
+    )
+    said = await lab.world.judge_statement(calls, reader4)
+    assert isinstance(said, Refused)
+    assert "`lab`.`total` of the type FUNCTION because it references to the temporary" in said.message
     words = Statement(
         text=make.format("INT", "max(id)", "free"),
         principal=lab.world.principal("ann"),
@@ -240,12 +250,15 @@ async def test_a_temporary_function_keeps_what_its_maker_may_read(reader4: Reade
 async def test_a_body_calls_no_function_of_the_session(reader4: ReaderPool) -> None:
     lab = Lab(reader4, described(FREE))
     context = SessionContext(namespace=("lab",), handles=frozenset({SparkHandle("function", "total")}))
-    for kind, name in (("FUNCTION", "outer"), ("TEMPORARY FUNCTION", "own")):
+    for kind, name, why in (
+        ("FUNCTION", "outer", "the temporary object `total` of the type FUNCTION"),
+        ("TEMPORARY FUNCTION", "own", "`total` is neither"),
+    ):
         text = f"CREATE {kind} {name}(p INT) RETURNS INT RETURN total(p)"
         made = Statement(text=text, principal=lab.world.principal("ann"), context=context)
         verdict = await lab.world.judge_statement(made, reader4)
         assert isinstance(verdict, Refused), verdict
-        assert "`total` is neither" in verdict.message
+        assert why in verdict.message
 
 
 async def test_a_temporary_function_calls_no_function_of_a_database(reader4: ReaderPool) -> None:

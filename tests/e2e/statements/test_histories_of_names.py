@@ -154,6 +154,39 @@ def test_text_that_is_run_is_judged_and_takes_effect(named: RunningGateway, put:
         assert ann("SELECT * FROM mine") == [(1,)]
 
 
+@pytest.mark.parametrize("endpoint", ENDPOINTS)
+def test_an_argument_is_the_name_that_is_judged(named: RunningGateway, put: Put, endpoint: str) -> None:
+    text = "EXECUTE IMMEDIATE 'SELECT id FROM IDENTIFIER(:t)' USING t AS t"
+    with session(named, endpoint, "ann") as ann, session(named, endpoint, "owen") as owen:
+        for ask in (ann, owen):
+            ask("DECLARE t STRING DEFAULT 'named.pay'")
+        assert (ann(text), owen(text)) == ([(1,)], [(1,), (2,)])
+        owen("SET VAR t = 'named.plain'")
+        assert (ann(text), owen(text)) == ([(1,)], [(7,)])
+        ann("SET VAR t = lower('NAMED.PLAIN')")
+        assert "IDENTIFIER" in said(ann, text)
+        dropped = "EXECUTE IMMEDIATE 'DROP TABLE IDENTIFIER(:t \\'ain\\')' USING 'named.pl' AS t"
+        assert "ACCESS_DENIED" in said(ann, dropped)
+        two = (
+            "EXECUTE IMMEDIATE 'SELECT 1 FROM IDENTIFIER(?)' USING 'named.plain); DROP TABLE plain --'"
+        )
+        assert "PARSE" in said(ann, two)
+
+
+@pytest.mark.parametrize("endpoint", ENDPOINTS)
+def test_a_temporary_view_that_is_altered_is_judged_again(
+    named: RunningGateway, put: Put, endpoint: str
+) -> None:
+    with session(named, endpoint, "ann") as ann:
+        ann("CREATE TEMPORARY VIEW mine AS SELECT id FROM named.plain")
+        ann("ALTER VIEW mine AS SELECT amount FROM named.pay")
+        assert ann("SELECT * FROM mine") == [(10,)]
+        put(GRANTS)
+        assert ann("SELECT * FROM mine") == [(10,), (20,)]
+        put(GRANTS + FILTER)
+        assert ann("SELECT * FROM mine") == [(10,)]
+
+
 def test_functions_of_a_database_are_everybodys_who_may(named: RunningGateway, put: Put) -> None:
     with session(named, "thrift", "owen") as owen, session(named, "connect", "ann") as ann:
         owen("USE named")
