@@ -21,9 +21,9 @@ from gateway.model.reading import Reading
 
 MAX_DEPTH: Final = 60
 MAX_PREDICATES: Final = 2_000
-Json = dict[str, Any]
-_TRUE: Json = {"type": "true"}
-_FALSE: Json = {"type": "false"}
+PredicateJson = dict[str, Any]
+_TRUE: PredicateJson = {"type": "true"}
+_FALSE: PredicateJson = {"type": "false"}
 _COMPARISONS: Final = {
     "EqualTo": ("eq", "not-eq"),
     "LessThan": ("lt", "gt-eq"),
@@ -63,11 +63,11 @@ class FilterColumn:
 class _Both:
     """What holds where an expression is TRUE, and where it is FALSE; where it is NULL neither does."""
 
-    true: Json
-    false: Json
+    true: PredicateJson
+    false: PredicateJson
 
 
-def write_filter(reading: Reading, columns: Mapping[str, FilterColumn], user: str) -> Json:
+def write_filter(reading: Reading, columns: Mapping[str, FilterColumn], user: str) -> PredicateJson:
     """Return a predicate that holds for just the rows for which a filter is TRUE. `columns`: by names in
     lower case. Raises NotServable."""
     if reading.tree is None:
@@ -87,9 +87,9 @@ class _Writer:
             raise NotServable("a row filter that is nested too deep, or too long")
         match told:
             case Literal(type="boolean", value=value):
-                return _fixed(None if value is None else value == "true")
+                return _build_fixed(None if value is None else value == "true")
             case Literal(value=None):
-                return _fixed(None)
+                return _build_fixed(None)
             case Operator("And", (left, right)):
                 a, b = self.write(left, depth + 1), self.write(right, depth + 1)
                 return _Both(_and(a.true, b.true), _or(a.false, b.false))
@@ -142,7 +142,7 @@ class _Writer:
         if right.value is None:
             if name == "EqualNullSafe":
                 return _Both(_test("is-null", one), _test("not-null", one))
-            return _fixed(None)
+            return _build_fixed(None)
         value = _value(one, right)
         if name == "EqualNullSafe":
             other = _or(_test("is-null", one), _and(_predicate("not-eq", one, value), _test("not-null", one)))
@@ -152,7 +152,7 @@ class _Writer:
             raise NotServable(f"a row filter that orders by the type `{one.type}`")
         return _with_not_null(one, self._with_nan(one, holds, value), self._with_nan(one, fails, value))
 
-    def _with_nan(self, one: FilterColumn, operator: str, value: Any) -> Json:
+    def _with_nan(self, one: FilterColumn, operator: str, value: Any) -> PredicateJson:
         """Return a comparison that holds of NaN as in Spark, where it is greater than every number."""
         written = _predicate(operator, one, value)
         if one.type not in ("float", "double"):
@@ -175,7 +175,7 @@ class _Writer:
         values = [_value(one, each) for each in literals if each.value is not None]
         unknown = len(values) < len(literals)
         if not values:
-            return _fixed(None)
+            return _build_fixed(None)
         if one.type in ("float", "double"):
             raise NotServable(f"a row filter with IN of the type `{one.type}`")
         reference = _reference(one)
@@ -226,7 +226,7 @@ class _Writer:
         return found
 
 
-def _fixed(value: bool | None) -> _Both:
+def _build_fixed(value: bool | None) -> _Both:
     return _Both(_TRUE if value is True else _FALSE, _TRUE if value is False else _FALSE)
 
 
@@ -237,7 +237,7 @@ def _any(each: list[_Both]) -> _Both:
     return found
 
 
-def _and(left: Json, right: Json) -> Json:
+def _and(left: PredicateJson, right: PredicateJson) -> PredicateJson:
     if _FALSE in (left, right):
         return _FALSE
     if left in (_TRUE, right):
@@ -245,7 +245,7 @@ def _and(left: Json, right: Json) -> Json:
     return left if right == _TRUE else {"type": "and", "left": left, "right": right}
 
 
-def _or(left: Json, right: Json) -> Json:
+def _or(left: PredicateJson, right: PredicateJson) -> PredicateJson:
     if _TRUE in (left, right):
         return _TRUE
     if left in (_FALSE, right):
@@ -253,25 +253,25 @@ def _or(left: Json, right: Json) -> Json:
     return left if right == _FALSE else {"type": "or", "left": left, "right": right}
 
 
-def both_predicates(left: Json, right: Json) -> Json:
+def both_predicates(left: PredicateJson, right: PredicateJson) -> PredicateJson:
     """Return what holds where both do."""
     return _and(left, right)
 
 
-def _with_not_null(one: FilterColumn, true: Json, false: Json) -> _Both:
+def _with_not_null(one: FilterColumn, true: PredicateJson, false: PredicateJson) -> _Both:
     there = _test("not-null", one)
     return _Both(_and(true, there), _and(false, there))
 
 
-def _reference(one: FilterColumn) -> Json:
+def _reference(one: FilterColumn) -> PredicateJson:
     return {"type": "reference", "id": one.id}
 
 
-def _test(test: str, one: FilterColumn) -> Json:
+def _test(test: str, one: FilterColumn) -> PredicateJson:
     return {"type": test, "child": _reference(one)}
 
 
-def _predicate(operator: str, one: FilterColumn, value: Any) -> Json:
+def _predicate(operator: str, one: FilterColumn, value: Any) -> PredicateJson:
     return {"type": operator, "left": _reference(one), "right": value}
 
 
@@ -279,14 +279,14 @@ def _compare_literals(name: str, left: Literal, right: Literal) -> _Both:
     """Return what a comparison of two constants is, such as of a user's name and that of a policy."""
     if left.value is None or right.value is None:
         if name == "EqualNullSafe":
-            return _fixed(left.value is None and right.value is None)
-        return _fixed(None)
+            return _build_fixed(left.value is None and right.value is None)
+        return _build_fixed(None)
     if name not in ("EqualTo", "EqualNullSafe"):
         raise NotServable("a row filter that orders constants")
     if left.type == right.type == "string":
-        return _fixed(left.value == right.value)
+        return _build_fixed(left.value == right.value)
     if left.type in _INTEGERS and right.type in _INTEGERS:
-        return _fixed(int(left.value) == int(right.value))
+        return _build_fixed(int(left.value) == int(right.value))
     raise NotServable("a row filter that compares constants of two types")
 
 

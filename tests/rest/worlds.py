@@ -181,7 +181,6 @@ class Served:
         self._definitions = definitions
         self.policies = self.load()
         self.catalog = FakeCatalog()
-        self.catalog.catalogs = frozenset({"spark_catalog", "lake"})
         self.ledger = FakeLedger()
         self.restrictions = CatalogRestrictions(SparkCatalogs(self.settings.catalogs))
         self.dependencies = Dependencies(
