@@ -85,13 +85,13 @@ class Changes:
         if others:
             text += f" WITH PROPERTIES {write_properties(others)}"
         _require_owner(told, call)
-        return await self._pass(call, [(text, None)], "POST", "namespaces", content=call.body)
+        return await self.pass_on(call, [(text, None)], "POST", "namespaces", content=call.body)
 
     async def drop_namespace(self, call: RestCall) -> RestReply:
         """Answer `dropNamespace`."""
         read_query(call, {})
         text = f"DROP NAMESPACE {namespace_of(call.catalog, call.namespace)}"
-        return await self._pass(call, [(text, None)], "DELETE", "", namespace=call.namespace)
+        return await self.pass_on(call, [(text, None)], "DELETE", "", namespace=call.namespace)
 
     async def update_namespace(self, call: RestCall) -> RestReply:
         """Answer `updateNamespaceProperties`."""
@@ -114,7 +114,7 @@ class Changes:
             texts.append(f"{altered} UNSET PROPERTIES ({', '.join(map(literal, removals))})")
         if not texts:
             raise bad_request("nothing is to be changed")
-        return await self._pass(
+        return await self.pass_on(
             call,
             [(text, None) for text in texts],
             "POST",
@@ -163,7 +163,7 @@ class Changes:
                 restrictions=None,
             )
 
-        return await self._pass(
+        return await self.pass_on(
             call,
             [(text, None)],
             "POST",
@@ -192,7 +192,7 @@ class Changes:
         text = f"DROP TABLE {name_of(name)}"
         if query.get("purgeRequested") == "true":
             text += " PURGE"
-        return await self._pass(
+        return await self.pass_on(
             call, [(text, None)], "DELETE", _path(name), namespace=call.namespace, query=query
         )
 
@@ -211,7 +211,7 @@ class Changes:
         old, new = (read_identifier(call.catalog, body[key]) for key in both)
         # Spark writes the new name without its catalog.
         text = f"ALTER {kind} {name_of(old)} RENAME TO {quote_parts(new.parts[1:])}"
-        return await self._pass(call, [(text, None)], "POST", path, content=call.body)
+        return await self.pass_on(call, [(text, None)], "POST", path, content=call.body)
 
     async def register_table(self, call: RestCall) -> RestReply:
         """Answer `registerTable`: metadata names files, which may be those of other tables."""
@@ -234,7 +234,7 @@ class Changes:
             credentials = await self._may_have_credentials(call, name, loaded)
             return write_table(answer, loaded, credentials=credentials, restrictions=None)
 
-        return await self._pass(
+        return await self.pass_on(
             call,
             [(text, AnsweredTables(missing=frozenset({name.fold()}))) for text in texts],
             "POST",
@@ -259,7 +259,7 @@ class Changes:
             raise bad_request("the body names another table than the path")
         texts, requirements = await self._list_statements(call, name, read_commit(body))
         body["requirements"] = requirements
-        return await self._pass(
+        return await self.pass_on(
             call, texts, "POST", _path(name), namespace=call.namespace, content=orjson.dumps(body)
         )
 
@@ -283,7 +283,7 @@ class Changes:
             texts += found
             passed.append(told)
         content = orjson.dumps({"table-changes": passed})
-        return await self._pass(call, texts, "POST", "transactions/commit", content=content)
+        return await self.pass_on(call, texts, "POST", "transactions/commit", content=content)
 
     async def _list_statements(
         self, call: RestCall, name: TableName, commit: CommitParts
@@ -335,7 +335,7 @@ class Changes:
 
     # -- passing on --------------------------------------------------------------------------------------
 
-    async def _pass(
+    async def pass_on(
         self,
         call: RestCall,
         texts: Sequence[_Judged],

@@ -129,7 +129,7 @@ class CallJudge:
 
 def build_statement(call: RestCall, text: str) -> Statement:
     """Return a text as a statement of the caller's, in which every name is whole."""
-    context = SessionContext(catalog=call.catalog, namespace=("default",))
+    context = SessionContext(catalog=call.catalog, namespace=call.session_namespace)
     return Statement(text=text, principal=call.principal, context=context)
 
 

@@ -47,7 +47,7 @@ class RestRoute:
     @property
     def listed(self) -> str:
         """The route as clients are told of it."""
-        return f"{self.method} {self.path}"
+        return f"{self.method} {self.path}".replace("{plan}", "{plan-id}")
 
 
 class RestService:
@@ -144,6 +144,8 @@ class RestService:
                 others.append(route.method)
                 continue
             parts = {key: decode_part(one) for key, one in found.groupdict().items()}
+            if "view" in parts:
+                parts["table"] = parts["view"]  # they share their names
             catalog = parts.pop("prefix")
             if catalog not in self._catalogs:
                 raise not_found("NoSuchWarehouseException", "no such catalog is served here")
