@@ -43,7 +43,9 @@ _MIRRORED: Final = {
 _BITS: Final = {"int": 31, "long": 63}
 _INTEGERS: Final = ("tinyint", "smallint", "int", "bigint")
 _USERS: Final = ("current_user", "session_user", "user")
-_ORDERED: Final = ("int", "long", "float", "double", "date", "string")
+ANY_TYPE: Final = "any"
+"""Of a column whose type is not known: a constant's own counts for it."""
+_ORDERED: Final = ("int", "long", "float", "double", "date", "string", ANY_TYPE)
 
 
 class NotServable(Exception):
@@ -109,7 +111,7 @@ class _Writer:
                 return self._call(parts[0].lower(), operands, depth)
             case NamedColumn():
                 column = self._find(told)
-                if column.type == "boolean":
+                if column.type in ("boolean", ANY_TYPE):
                     holds, fails = (_predicate("eq", column, value) for value in (True, False))
                     return _with_not_null(column, holds, fails)
         raise NotServable(f"a row filter with {_describe(told)}")
@@ -189,7 +191,7 @@ class _Writer:
         if not isinstance(value, NamedColumn) or not isinstance(pattern, Literal) or pattern.value is None:
             raise NotServable("a row filter with LIKE of something else than a column and a constant")
         one, text = self._find(value), pattern.value
-        if one.type != "string" or pattern.type != "string":
+        if one.type not in ("string", ANY_TYPE) or pattern.type != "string":
             raise NotServable(f"a row filter with LIKE of the type `{one.type}`")
         begin = text.removesuffix("%")
         if any(mark in begin for mark in ("%", "_", escape or "\\")):
@@ -200,7 +202,7 @@ class _Writer:
 
     @staticmethod
     def _starts_with(one: FilterColumn, text: str) -> _Both:
-        if one.type != "string":
+        if one.type not in ("string", ANY_TYPE):
             raise NotServable(f"a row filter by the beginning of the type `{one.type}`")
         if not text:
             return _Both(_test("not-null", one), _FALSE)
@@ -293,6 +295,8 @@ def _compare_literals(name: str, left: Literal, right: Literal) -> _Both:
 def _value(one: FilterColumn, literal: Literal) -> Any:
     """Return a constant as Iceberg writes one of the column's type. Raises NotServable where Spark would
     change one of the two for the comparison."""
+    if one.type == ANY_TYPE:
+        return _write_any(literal)
     write = _LITERALS.get("decimal" if one.type.startswith("decimal(") else one.type)
     found = None if write is None or literal.value is None else write(one.type, literal.type, literal.value)
     if found is None:
@@ -300,6 +304,14 @@ def _value(one: FilterColumn, literal: Literal) -> Any:
             f"a row filter that compares the type `{one.type}` with a constant of type `{literal.type}`"
         )
     return found
+
+
+def _write_any(literal: Literal) -> Any:
+    for kind in ("string", "date", "boolean", "long", "double"):
+        found = _LITERALS[kind](kind, literal.type, literal.value or "")
+        if found is not None:
+            return found
+    raise NotServable(f"a row filter with a constant of type `{literal.type}`")
 
 
 def _write_integer(kind: str, type_: str, value: str) -> int | None:

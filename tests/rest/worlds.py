@@ -139,9 +139,9 @@ class Upstream:
             parent = wanted.split("\x1f") if wanted else []
             below = [n for n in self.namespaces if n[:-1] == parent]
             return self._paged(request, "namespaces", below)
-        found = [reply for name, reply in self.replies.items() if name in parts[-1:] + parts[-2:-1]]
-        if found:
-            return web.json_response(found[0])
+        known = [reply for name, reply in self.replies.items() if name in parts[-1:] + parts[-2:-1]]
+        if known:
+            return web.json_response(known[0])
         namespace = ".".join(parts[1].split("\x1f")) if len(parts) > 1 else ""
         match parts[2:]:
             case []:
