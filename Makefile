@@ -36,6 +36,7 @@ CHARTS := tests/e2e/deploy
 # What `make programs-test` and `make night` need: programs of others, each in an environment of its own.
 PYSPARK_CLIENTS := $(foreach minor,4.0 4.1 4.2,$(PROGRAMS)/pyspark_client/$(minor)/.venv/.installed)
 SUPERSET := $(PROGRAMS)/superset/.venv/.installed
+PYICEBERG := tests/e2e/lake/pyiceberg_client/.venv/.installed
 
 # Arguments for the commands below, e.g. `make demo ARGS=--exit-after-tour`, `make test ARGS='-k policy'`.
 ARGS ?=
@@ -119,7 +120,7 @@ test-core test-jobs test-ranger test-catalogs: test-%: classes
 
 test-lakes: lake-test
 
-lake-jars: classes
+lake-jars: classes $(PYICEBERG)
 	@for minor in $(MINORS); do $(BIN)/sluice spark-jars $$minor; done
 	@for one in $(LAKE_FORMATS); do $(BIN)/sluice spark-jars $${one%%:*} --formats $${one#*:}; done
 	@$(BIN)/sluice spark-jars --catalog-servers
@@ -206,6 +207,11 @@ console-test: $(STAMP) $(NPM_STAMP)
 # Both before one Spark and one gateway, as continuous integration runs them.
 npm-console-test: $(STAMP) $(NPM_STAMP)
 	@exec $(PY) -m pytest tests/e2e/npm tests/e2e/browser -m "npm or console" $(ARGS)
+
+$(PYICEBERG): tests/e2e/lake/pyiceberg_client/requirements.txt | $(STAMP)
+	@rm -rf $(@D); $(PY) -m venv $(@D)
+	@$(@D)/bin/pip install -q --disable-pip-version-check -r $<
+	@touch $@
 
 # The client pins libraries to the very version, so that it has an environment of its own.
 $(GRAVITINO)/.installed: tests/e2e/gravitino_client/requirements.txt $(STAMP)

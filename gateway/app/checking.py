@@ -77,6 +77,8 @@ class CheckReport:
     """What Sparks say of themselves, by name; without those that were not asked, or did not answer."""
     database: DatabaseAnswer | None = None
     """What PostgreSQL says; None where it was not asked."""
+    engines: tuple[str, ...] = ()
+    """What other engines get of masks and filters, where that was asked for."""
 
 
 MAX_NAMED = 5
@@ -92,16 +94,18 @@ async def check(
     with_backend: bool = True,
     with_site: bool = True,
     tables: Path | None = None,
+    engines: bool = False,
 ) -> CheckReport:
     """Check the files, the packs that settings among them name, with `with_site` all that a gateway of these
     settings opens on this machine, and with `with_backend` the PostgreSQL and the Spark that they name;
-    `tables` is a file of tables that the policies are held against. What cannot be started is a fault.
+    `tables` is a file of tables that the policies are held against; `engines`: what other engines get of each
+    mask and filter is told too. What cannot be started is a fault.
 
     Raises Faults when that file cannot be read.
     """
     existing = Tree.of(StaticCatalog.load(tables).snapshot) if tables is not None else None
     found, faults = _sort(paths)
-    run = _CheckRun(found, faults, with_parser, with_backend, with_site, existing)
+    run = _CheckRun(found, faults, with_parser, with_backend, with_site, existing, engines)
     run.read_settings()
     run.read_other_rules()
     run.load_policies()
@@ -122,6 +126,8 @@ class _CheckRun:
     with_site: bool
     existing: Tree | None
     """Tables that the policies are held against."""
+    with_engines: bool
+    engines: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     not_asked: list[str] = field(default_factory=list)
     areas: dict[str, CheckArea] = field(default_factory=dict)
@@ -231,6 +237,10 @@ class _CheckRun:
             self.parser = pool.configuration
             for policies in self.loaded:
                 self.faults += await unparsable(policies, pool)
+                if self.with_engines:
+                    from gateway.app.served_policies import describe_served  # optional: few ask
+
+                    self.engines += await describe_served(policies, pool)
                 if self.existing is not None:
                     self.warnings += await against_tables(policies, self.existing, pool)
                     self.warnings += meaningless_masks(policies, self.existing)
@@ -277,6 +287,7 @@ class _CheckRun:
             areas=self.areas,
             sparks=self.sparks,
             database=self.database,
+            engines=tuple(dict.fromkeys(self.engines)),
         )
 
 

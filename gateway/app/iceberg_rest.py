@@ -18,8 +18,8 @@ from gateway.rest.requests import RestFault
 from gateway.rest.restricting import Restricting
 from gateway.rest.routes import list_routes
 from gateway.rest.service import RestService, reply_fault
-from gateway.rest.trust import Identities, Trust
-from gateway.rest.upstream import OpensCatalogs, Upstream
+from gateway.rest.trust import NamedIdentities, Trust
+from gateway.rest.upstream import CatalogRelay, OpensCatalogs
 from gateway.session.dependencies import Dependencies
 from gateway.session.verdicts import VerdictInputs, Verdicts
 from gateway.settings.listeners import IcebergRestListener, TrustedIdentities
@@ -85,7 +85,7 @@ def make_service(
     )
     trust = read_trust(listener)
     routes = list_routes(
-        Upstream(catalogs),
+        CatalogRelay(catalogs),
         CallJudge(dependencies, Verdicts(given)),
         trust,
         Restricting(reader, stricter=trust.stricter),
@@ -111,8 +111,8 @@ def read_trust(listener: IcebergRestListener) -> Trust:
     )
 
 
-def _read_identities(told: TrustedIdentities) -> Identities:
-    return Identities(users=frozenset(told.users), groups=frozenset(told.groups))
+def _read_identities(told: TrustedIdentities) -> NamedIdentities:
+    return NamedIdentities(users=frozenset(told.users), groups=frozenset(told.groups))
 
 
 def require_rest_catalogs(settings: Settings, listener: IcebergRestListener) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 from urllib.parse import quote
 
 from gateway.catalog.iceberg_client import IcebergRestClient
+from gateway.catalog.iceberg_types import spark_type
 from gateway.catalog.readable import (
     CatalogUnavailable,
     DatabaseAlreadyExists,
@@ -32,17 +33,11 @@ from gateway.catalog.rest import (
     unavailable,
 )
 from gateway.model.catalog import Column, TableKind
-from gateway.model.catalog import quote as quoted
 
 PAGES = 10_000
 """Pages of one list that are asked for at most: a server that never ends a list must not hold us."""
 LEVELS = 16
 """Levels of namespaces that are looked into."""
-_TYPES = {
-    "boolean": "boolean", "int": "int", "long": "bigint", "float": "float", "double": "double",
-    "date": "date", "time": "time(6)", "timestamp": "timestamp_ntz", "timestamptz": "timestamp",
-    "string": "string", "uuid": "string", "binary": "binary", "variant": "variant",
-}  # fmt: skip
 
 
 _NO_VIEWS = frozenset({400, 404, 405, 406, 501})
@@ -230,27 +225,3 @@ def _rows(metadata: Mapping[str, Any]) -> int | None:
             total = properties(snapshot.get("summary")).get("total-records", "")
             return int(total) if total.isdigit() else None
     return None
-
-
-def spark_type(told: Any, depth: int = 0) -> str:
-    """Return a type of Iceberg's as Spark writes it. Raises CatalogUnavailable for one that is none."""
-    if depth > 50:
-        raise CatalogUnavailable("a type that is nested too deep")
-    if isinstance(told, str):
-        if told.startswith("decimal("):
-            return told.replace(" ", "")
-        return "binary" if told.startswith("fixed[") else _TYPES.get(told, told)
-    one = read_object(told, "type")
-    match one.get("type"):
-        case "struct":
-            fields = [read_object(f, "field") for f in items(one.get("fields"), "fields")]
-            inner = (
-                f"{quoted(text(f.get('name'), 'name'))}:{spark_type(f.get('type'), depth + 1)}"
-                for f in fields
-            )
-            return f"struct<{','.join(inner)}>"
-        case "list":
-            return f"array<{spark_type(one.get('element'), depth + 1)}>"
-        case "map":
-            return f"map<{spark_type(one.get('key'), depth + 1)},{spark_type(one.get('value'), depth + 1)}>"
-    raise CatalogUnavailable("an unknown type")

@@ -154,6 +154,7 @@ def _check(commands: Commands) -> None:
         "or read from standard input; nobody is logged in",
     )
     parser.add_argument("paths", nargs="+", type=Path, metavar="PATH", help="settings, packs, or directories")
+    parser.flag("--engines", "say of each mask and filter what engines get that read Iceberg by themselves")
     parser.flag("--no-parser", "check masks and filters without Spark's parser (no Java)")
     parser.flag("--no-backend", "do not connect to Spark and PostgreSQL of the settings")
     parser.flag(

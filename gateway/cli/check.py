@@ -29,6 +29,7 @@ def run(arguments: argparse.Namespace, terminal: Terminal) -> int:
             with_backend=not arguments.no_backend,
             with_site=not arguments.no_site,
             tables=arguments.tables,
+            engines=arguments.engines,
         )
     )
     if arguments.json:
@@ -39,9 +40,12 @@ def run(arguments: argparse.Namespace, terminal: Terminal) -> int:
                 "faults": report.faults,
                 "warnings": report.warnings,
                 "not_asked": report.not_asked,
+                **({"engines": report.engines} if arguments.engines else {}),
             }
         )
     else:
+        for told in report.engines:
+            terminal.line(told)
         for warning in report.warnings:
             terminal.line(f"{warning} {terminal.style('(warning)', DIM)}")
         for fault in report.faults:

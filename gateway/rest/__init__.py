@@ -1,6 +1,6 @@
-"""An Iceberg REST catalog, served in front of others: each call is judged as the SQL statement that it is.
+"""An Iceberg REST catalog, served in front of others: each call is judged as the statement that it is.
 
-    frontends/http_calls ──▶ service       which route a request is of, and what is answered where it fails
+    frontends/http_calls ──▶ service       a request's route, and what is answered where it fails
                                 │ RestCall
                                 ▼
                              tables, views, lists, changes, planning

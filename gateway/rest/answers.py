@@ -20,7 +20,10 @@ PLAIN_CONFIG = frozenset(
 )
 """What a catalog may tell a client of where a table's files are, whoever he is. Everything else that it tells
 may be a login, or lead to one."""
-_CREDENTIALS = ("storage-credentials", "config", "read-restrictions")
+_STORES = ("adls.", "client.", "gcs.", "oss.", "s3.")
+"""What settings of stores of files begin with; what asks the catalog itself to sign is none."""
+_SIGNING = ("s3.signer", "s3.remote-signing")
+_LOOKED_AT = ("storage-credentials", "config", "read-restrictions")
 """Members of an answer about a table that are looked at."""
 
 
@@ -38,10 +41,20 @@ def reply_json(told: Any, status: int = 200) -> RestReply:
     return RestReply(status=status, body=orjson.dumps(told))
 
 
-def withhold_config(config: Any) -> dict[str, str]:
-    """Return what of a configuration is no login."""
+def withhold_config(config: Any, *, credentials: bool) -> dict[str, str]:
+    """Return what of a configuration a client may have: with `credentials` the logins to files, and never one
+    to the catalog, by which it would be asked past the gateway."""
     told = config if isinstance(config, dict) else {}
-    return {key: one for key, one in told.items() if key in PLAIN_CONFIG and isinstance(one, str)}
+    return {
+        key: one
+        for key, one in told.items()
+        if isinstance(one, str)
+        and (
+            key in PLAIN_CONFIG
+            # RULE (rest-catalog-login)
+            or (credentials and key.startswith(_STORES) and not key.startswith(_SIGNING))
+        )
+    }
 
 
 def write_table(
@@ -53,19 +66,18 @@ def write_table(
 ) -> bytes:
     """Return the body of an answer about a table: the catalog's own bytes, where nothing is kept from the
     client and nothing is said beside."""
-    withheld: dict[str, Any] = {}
     config = told.get("config")
+    shown = withhold_config(config, credentials=credentials)
     # RULE (rest-credentials-withheld)
-    if not credentials and (told.get("storage-credentials") or config):
-        plain = withhold_config(config)
-        withheld = {"storage-credentials": None, "config": plain or None}
-    if restrictions is None and not withheld and told.get("read-restrictions") is None:
+    logins = told.get("storage-credentials") if credentials else None
+    is_whole = (shown == config or config is None) and logins == told.get("storage-credentials")
+    if is_whole and restrictions is None and told.get("read-restrictions") is None:
         return answer.content
-    others = {key: one for key, one in told.items() if key not in _CREDENTIALS}
-    for key in ("storage-credentials", "config"):
-        one = withheld[key] if withheld else told.get(key)
-        if one is not None:
-            others[key] = one
+    others = {key: one for key, one in told.items() if key not in _LOOKED_AT}
+    if shown:
+        others["config"] = shown
+    if logins is not None:
+        others["storage-credentials"] = logins
     if restrictions is not None:
         others["read-restrictions"] = restrictions
     return orjson.dumps(others)

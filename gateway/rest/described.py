@@ -12,7 +12,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from gateway.catalog.iceberg_rest import spark_type
+from gateway.catalog.iceberg_types import spark_type
 from gateway.catalog.readable import CatalogUnavailable
 from gateway.catalog.rest import items, properties, read_object, text
 from gateway.model.bounded import BoundedDict
@@ -26,7 +26,7 @@ MAX_VERSIONS = 10_000
 
 
 @dataclass(frozen=True, slots=True)
-class Described:
+class AnsweredTables:
     """What is known of the tables that a call is about."""
 
     tables: Mapping[TableName, Table] = field(default_factory=dict)
@@ -34,7 +34,7 @@ class Described:
     missing: frozenset[TableName] = frozenset()
 
 
-CURRENT: ContextVar[Described | None] = ContextVar("described", default=None)
+CURRENT: ContextVar[AnsweredTables | None] = ContextVar("described", default=None)
 """Of the call that is judged; None: what the rest of the gateway knows counts."""
 
 
@@ -80,7 +80,7 @@ class DescribedCatalog:
             return known
         return replace(known, version=self._version(told), tables=told.tables, missing=told.missing)
 
-    def _version(self, told: Described) -> int:
+    def _version(self, told: AnsweredTables) -> int:
         # Names that a table stands for are in what is judged, so that one number for its looks is enough.
         if len(told.tables) == 1 and not told.missing:
             (table,) = told.tables.values()

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 
 from gateway.model.decision import ColumnMask, Obligation, RowFilter
 from gateway.model.statement import Cleared, Client, Refused, SessionContext, Statement, Verdict
-from gateway.rest.described import CURRENT, Described
+from gateway.rest.described import CURRENT, AnsweredTables
 from gateway.rest.requests import RestCall, RestFault
 from gateway.session.dependencies import Dependencies
 from gateway.session.endpoint import RecordedCall
 from gateway.session.failures import StatementRefused
-from gateway.session.locks import LockRequest
+from gateway.session.locks import LockKey, LockRequest
 from gateway.session.verdicts import Verdicts
 from gateway.session.view_rules import build_refusal
 
@@ -42,7 +42,7 @@ class CallJudge:
         self._limits = dependencies.limits
         self._console_url = dependencies.console_url
 
-    async def judge(self, call: RestCall, text: str, told: Described | None = None) -> Verdict:
+    async def judge(self, call: RestCall, text: str, told: AnsweredTables | None = None) -> Verdict:
         """Return the verdict on a statement in the place of a call, by the tables that it is about."""
         CURRENT.set(told)
         try:
@@ -64,7 +64,7 @@ class CallJudge:
         await self._recorder.record_decided(
             verdict,
             statement_id=record.statement_id,
-            client=told_by(call),
+            client=read_caller(call),
             session="",
             judged_s=time.perf_counter() - begun,
         )
@@ -94,7 +94,7 @@ class CallJudge:
     async def record_list(self, call: RestCall, arguments: Mapping[str, str]) -> RecordedCall:
         """Make durable that a list is answered: it holds only what the principal may know of."""
         record = RecordedCall(principal=call.principal, session_id="")
-        await self._recorder.metadata_decided(call.name, arguments, record, told_by(call))
+        await self._recorder.metadata_decided(call.name, arguments, record, read_caller(call))
         return record
 
     async def end(self, record: RecordedCall, *, size: int = 0, error: str = "") -> None:
@@ -103,12 +103,19 @@ class CallJudge:
         await self._recorder.record_completed(record, "failed" if error else "finished", error)
 
     @asynccontextmanager
-    async def hold(self, cleared: Cleared) -> AsyncIterator[bool]:
+    async def hold(self, changes: Sequence[Cleared]) -> AsyncIterator[bool]:
         """Hold the names that a change is about: no statement is run by what they meant before. Says whether
         others were in the way, so that it has to be judged again. Raises RestFault."""
         until = asyncio.get_running_loop().time() + self._limits.catalog_wait_s
-        request = LockRequest.of(cleared, cleared.names)
-        locks = await self._locks.acquire(request, until=until, by=0)
+        requests = [LockRequest.of(one, one.names) for one in changes]
+        exclusive = frozenset[LockKey]().union(*(one.exclusive for one in requests))
+        request = LockRequest(
+            shared=frozenset[LockKey]().union(*(one.shared for one in requests)) - exclusive,
+            exclusive=exclusive,
+            changes=tuple(change for one in requests for change in one.changes),
+            rewritten=tuple(name for one in requests for name in one.rewritten),
+        )
+        locks = await self._locks.acquire(request, until=until)
         if locks is None:
             raise RestFault(
                 503, "ServiceUnavailableException", "statements are still running on it; try again later"
@@ -122,11 +129,11 @@ class CallJudge:
 
 def build_statement(call: RestCall, text: str) -> Statement:
     """Return a text as a statement of the caller's, in which every name is whole."""
-    context = SessionContext(catalog=call.catalog, namespace=("default",))
+    context = SessionContext(catalog=call.catalog, namespace=call.session_namespace)
     return Statement(text=text, principal=call.principal, context=context)
 
 
-def told_by(call: RestCall) -> Client:
+def read_caller(call: RestCall) -> Client:
     """Return what the record says of where a call came from, and which it was."""
     return replace(call.client, extra={**call.client.extra, "operation": call.name})
 

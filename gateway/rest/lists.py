@@ -25,7 +25,7 @@ from gateway.rest.requests import (
 )
 from gateway.rest.statements import namespace_of
 from gateway.rest.tables import read_query
-from gateway.rest.upstream import Upstream, pass_fault_on, read_answer
+from gateway.rest.upstream import CatalogRelay, pass_fault_on, read_answer
 
 NO_NAMESPACE = "NoSuchNamespaceException"
 MAX_PAGES = 1_000
@@ -38,7 +38,7 @@ _PAGED = {"pageToken": (), "pageSize": ()}
 class Lists:
     """Answers what is there, to whoever may know."""
 
-    def __init__(self, upstream: Upstream, judge: CallJudge) -> None:
+    def __init__(self, upstream: CatalogRelay, judge: CallJudge) -> None:
         self._upstream = upstream
         self._judge = judge
 

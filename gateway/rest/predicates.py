@@ -21,9 +21,9 @@ from gateway.model.reading import Reading
 
 MAX_DEPTH: Final = 60
 MAX_PREDICATES: Final = 2_000
-Json = dict[str, Any]
-_TRUE: Json = {"type": "true"}
-_FALSE: Json = {"type": "false"}
+PredicateJson = dict[str, Any]
+_TRUE: PredicateJson = {"type": "true"}
+_FALSE: PredicateJson = {"type": "false"}
 _COMPARISONS: Final = {
     "EqualTo": ("eq", "not-eq"),
     "LessThan": ("lt", "gt-eq"),
@@ -43,7 +43,9 @@ _MIRRORED: Final = {
 _BITS: Final = {"int": 31, "long": 63}
 _INTEGERS: Final = ("tinyint", "smallint", "int", "bigint")
 _USERS: Final = ("current_user", "session_user", "user")
-_ORDERED: Final = ("int", "long", "float", "double", "date", "string")
+ANY_TYPE: Final = "any"
+"""Of a column whose type is not known: a constant's own counts for it."""
+_ORDERED: Final = ("int", "long", "float", "double", "date", "string", ANY_TYPE)
 
 
 class NotServable(Exception):
@@ -63,11 +65,11 @@ class FilterColumn:
 class _Both:
     """What holds where an expression is TRUE, and where it is FALSE; where it is NULL neither does."""
 
-    true: Json
-    false: Json
+    true: PredicateJson
+    false: PredicateJson
 
 
-def write_filter(reading: Reading, columns: Mapping[str, FilterColumn], user: str) -> Json:
+def write_filter(reading: Reading, columns: Mapping[str, FilterColumn], user: str) -> PredicateJson:
     """Return a predicate that holds for just the rows for which a filter is TRUE. `columns`: by names in
     lower case. Raises NotServable."""
     if reading.tree is None:
@@ -87,9 +89,9 @@ class _Writer:
             raise NotServable("a row filter that is nested too deep, or too long")
         match told:
             case Literal(type="boolean", value=value):
-                return _fixed(None if value is None else value == "true")
+                return _build_fixed(None if value is None else value == "true")
             case Literal(value=None):
-                return _fixed(None)
+                return _build_fixed(None)
             case Operator("And", (left, right)):
                 a, b = self.write(left, depth + 1), self.write(right, depth + 1)
                 return _Both(_and(a.true, b.true), _or(a.false, b.false))
@@ -109,7 +111,7 @@ class _Writer:
                 return self._call(parts[0].lower(), operands, depth)
             case NamedColumn():
                 column = self._find(told)
-                if column.type == "boolean":
+                if column.type in ("boolean", ANY_TYPE):
                     holds, fails = (_predicate("eq", column, value) for value in (True, False))
                     return _with_not_null(column, holds, fails)
         raise NotServable(f"a row filter with {_describe(told)}")
@@ -142,7 +144,7 @@ class _Writer:
         if right.value is None:
             if name == "EqualNullSafe":
                 return _Both(_test("is-null", one), _test("not-null", one))
-            return _fixed(None)
+            return _build_fixed(None)
         value = _value(one, right)
         if name == "EqualNullSafe":
             other = _or(_test("is-null", one), _and(_predicate("not-eq", one, value), _test("not-null", one)))
@@ -152,7 +154,7 @@ class _Writer:
             raise NotServable(f"a row filter that orders by the type `{one.type}`")
         return _with_not_null(one, self._with_nan(one, holds, value), self._with_nan(one, fails, value))
 
-    def _with_nan(self, one: FilterColumn, operator: str, value: Any) -> Json:
+    def _with_nan(self, one: FilterColumn, operator: str, value: Any) -> PredicateJson:
         """Return a comparison that holds of NaN as in Spark, where it is greater than every number."""
         written = _predicate(operator, one, value)
         if one.type not in ("float", "double"):
@@ -175,7 +177,7 @@ class _Writer:
         values = [_value(one, each) for each in literals if each.value is not None]
         unknown = len(values) < len(literals)
         if not values:
-            return _fixed(None)
+            return _build_fixed(None)
         if one.type in ("float", "double"):
             raise NotServable(f"a row filter with IN of the type `{one.type}`")
         reference = _reference(one)
@@ -189,7 +191,7 @@ class _Writer:
         if not isinstance(value, NamedColumn) or not isinstance(pattern, Literal) or pattern.value is None:
             raise NotServable("a row filter with LIKE of something else than a column and a constant")
         one, text = self._find(value), pattern.value
-        if one.type != "string" or pattern.type != "string":
+        if one.type not in ("string", ANY_TYPE) or pattern.type != "string":
             raise NotServable(f"a row filter with LIKE of the type `{one.type}`")
         begin = text.removesuffix("%")
         if any(mark in begin for mark in ("%", "_", escape or "\\")):
@@ -200,7 +202,7 @@ class _Writer:
 
     @staticmethod
     def _starts_with(one: FilterColumn, text: str) -> _Both:
-        if one.type != "string":
+        if one.type not in ("string", ANY_TYPE):
             raise NotServable(f"a row filter by the beginning of the type `{one.type}`")
         if not text:
             return _Both(_test("not-null", one), _FALSE)
@@ -226,7 +228,7 @@ class _Writer:
         return found
 
 
-def _fixed(value: bool | None) -> _Both:
+def _build_fixed(value: bool | None) -> _Both:
     return _Both(_TRUE if value is True else _FALSE, _TRUE if value is False else _FALSE)
 
 
@@ -237,7 +239,7 @@ def _any(each: list[_Both]) -> _Both:
     return found
 
 
-def _and(left: Json, right: Json) -> Json:
+def _and(left: PredicateJson, right: PredicateJson) -> PredicateJson:
     if _FALSE in (left, right):
         return _FALSE
     if left in (_TRUE, right):
@@ -245,7 +247,7 @@ def _and(left: Json, right: Json) -> Json:
     return left if right == _TRUE else {"type": "and", "left": left, "right": right}
 
 
-def _or(left: Json, right: Json) -> Json:
+def _or(left: PredicateJson, right: PredicateJson) -> PredicateJson:
     if _TRUE in (left, right):
         return _TRUE
     if left in (_FALSE, right):
@@ -253,25 +255,25 @@ def _or(left: Json, right: Json) -> Json:
     return left if right == _FALSE else {"type": "or", "left": left, "right": right}
 
 
-def both_predicates(left: Json, right: Json) -> Json:
+def both_predicates(left: PredicateJson, right: PredicateJson) -> PredicateJson:
     """Return what holds where both do."""
     return _and(left, right)
 
 
-def _with_not_null(one: FilterColumn, true: Json, false: Json) -> _Both:
+def _with_not_null(one: FilterColumn, true: PredicateJson, false: PredicateJson) -> _Both:
     there = _test("not-null", one)
     return _Both(_and(true, there), _and(false, there))
 
 
-def _reference(one: FilterColumn) -> Json:
+def _reference(one: FilterColumn) -> PredicateJson:
     return {"type": "reference", "id": one.id}
 
 
-def _test(test: str, one: FilterColumn) -> Json:
+def _test(test: str, one: FilterColumn) -> PredicateJson:
     return {"type": test, "child": _reference(one)}
 
 
-def _predicate(operator: str, one: FilterColumn, value: Any) -> Json:
+def _predicate(operator: str, one: FilterColumn, value: Any) -> PredicateJson:
     return {"type": operator, "left": _reference(one), "right": value}
 
 
@@ -279,20 +281,22 @@ def _compare_literals(name: str, left: Literal, right: Literal) -> _Both:
     """Return what a comparison of two constants is, such as of a user's name and that of a policy."""
     if left.value is None or right.value is None:
         if name == "EqualNullSafe":
-            return _fixed(left.value is None and right.value is None)
-        return _fixed(None)
+            return _build_fixed(left.value is None and right.value is None)
+        return _build_fixed(None)
     if name not in ("EqualTo", "EqualNullSafe"):
         raise NotServable("a row filter that orders constants")
     if left.type == right.type == "string":
-        return _fixed(left.value == right.value)
+        return _build_fixed(left.value == right.value)
     if left.type in _INTEGERS and right.type in _INTEGERS:
-        return _fixed(int(left.value) == int(right.value))
+        return _build_fixed(int(left.value) == int(right.value))
     raise NotServable("a row filter that compares constants of two types")
 
 
 def _value(one: FilterColumn, literal: Literal) -> Any:
     """Return a constant as Iceberg writes one of the column's type. Raises NotServable where Spark would
     change one of the two for the comparison."""
+    if one.type == ANY_TYPE:
+        return _write_any(literal)
     write = _LITERALS.get("decimal" if one.type.startswith("decimal(") else one.type)
     found = None if write is None or literal.value is None else write(one.type, literal.type, literal.value)
     if found is None:
@@ -300,6 +304,14 @@ def _value(one: FilterColumn, literal: Literal) -> Any:
             f"a row filter that compares the type `{one.type}` with a constant of type `{literal.type}`"
         )
     return found
+
+
+def _write_any(literal: Literal) -> Any:
+    for kind in ("string", "date", "boolean", "long", "double"):
+        found = _LITERALS[kind](kind, literal.type, literal.value or "")
+        if found is not None:
+            return found
+    raise NotServable(f"a row filter with a constant of type `{literal.type}`")
 
 
 def _write_integer(kind: str, type_: str, value: str) -> int | None:

@@ -61,6 +61,8 @@ class RestCall:
     client: Client
     name: str = ""
     """What the specification calls the operation."""
+    session_namespace: tuple[str, ...] = ("default",)
+    """In which the names of a view's text are looked up."""
 
     @property
     def namespace(self) -> tuple[str, ...]:

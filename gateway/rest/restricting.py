@@ -22,7 +22,7 @@ from gateway.policy.restrictions import restrict_view
 from gateway.policy.views import TableView
 from gateway.reader.port import ReaderPort
 from gateway.rest.described import find_schema
-from gateway.rest.predicates import FilterColumn, Json, NotServable, both_predicates, write_filter
+from gateway.rest.predicates import FilterColumn, NotServable, PredicateJson, both_predicates, write_filter
 
 __all__ = ["Exactness", "NotServable", "Restricting", "ServedMask", "map_mask"]
 
@@ -113,7 +113,7 @@ class Restricting:
 
     async def restrict(
         self, user: str, told: Mapping[str, Any], table: Table, cleared: Cleared, hidden: Sequence[str] = ()
-    ) -> Json:
+    ) -> PredicateJson:
         """Return `read-restrictions` for a table that the catalog has answered, in which its own are joined.
         `hidden`: columns that show NULL. Raises NotServable."""
         fields = _read_fields(told["metadata"])
@@ -125,7 +125,7 @@ class Restricting:
         actions: dict[int, str] = {}
         for name in hidden:
             self._add(actions, fields[name], name, ServedMask(exactness=Exactness.EXACT, action=_NULL))
-        predicate: Json | None = None
+        predicate: PredicateJson | None = None
         for one in cleared.obligations:
             match one:
                 case ColumnMask():
@@ -138,7 +138,7 @@ class Restricting:
         _prove(told, table, restrictions)
         return restrictions
 
-    async def write_rows(self, rows: RowFilter, fields: Mapping[str, _Field], user: str) -> Json:
+    async def write_rows(self, rows: RowFilter, fields: Mapping[str, _Field], user: str) -> PredicateJson:
         """Return a row filter as a predicate. Raises NotServable."""
         reading = await self._reader.read_expression(rows.expression)
         if not isinstance(reading, Reading):
@@ -166,8 +166,11 @@ class Restricting:
 
     @staticmethod
     def _join_own(
-        told: Mapping[str, Any], fields: Mapping[str, _Field], actions: dict[int, str], predicate: Json | None
-    ) -> Json:
+        told: Mapping[str, Any],
+        fields: Mapping[str, _Field],
+        actions: dict[int, str],
+        predicate: PredicateJson | None,
+    ) -> PredicateJson:
         """Return restrictions with those that the catalog has itself."""
         own = told.get("read-restrictions") or {}
         if own.get("required-row-filter") is not None:
@@ -181,7 +184,7 @@ class Restricting:
                 actions[one.field_id] = _join_actions(actions.get(one.field_id), one.action, field)
             elif one.field_id not in within:
                 actions[one.field_id] = one.action
-        found: Json = {}
+        found: PredicateJson = {}
         if predicate is not None:
             found["required-row-filter"] = predicate
         if actions:
@@ -191,11 +194,11 @@ class Restricting:
         return found
 
 
-def _join(left: Json | None, right: Json) -> Json:
+def _join(left: PredicateJson | None, right: PredicateJson) -> PredicateJson:
     return right if left is None else both_predicates(left, right)
 
 
-def _as_object(told: Any) -> Json:
+def _as_object(told: Any) -> PredicateJson:
     return {"type": "true" if told else "false"} if isinstance(told, bool) else told
 
 
@@ -242,7 +245,7 @@ def _add_ids(told: Any, found: set[int], depth: int) -> None:
 _OPEN = TableView(allowed={}, masks={}, row_filter=None, hidden=frozenset(), uniform=lambda: True)
 
 
-def _prove(told: Mapping[str, Any], table: Table, restrictions: Json) -> None:
+def _prove(told: Mapping[str, Any], table: Table, restrictions: PredicateJson) -> None:
     """Require that the restrictions are understood, and can be enforced, by what this gateway does with those
     of others. INVARIANT (what is served is read): one way to write them, and the other to read them."""
     read = read_restrictions("", {**told, "read-restrictions": restrictions})

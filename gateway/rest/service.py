@@ -28,13 +28,13 @@ from gateway.rest.requests import (
 
 _log = structlog.get_logger(__name__)
 
-Handler = Callable[[RestCall], Awaitable[RestReply]]
+AnswerRestCall = Callable[[RestCall], Awaitable[RestReply]]
 MAX_PARAMETERS = 20
 _VARIABLE = re.compile(r"\{(\w+)\}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Route:
+class RestRoute:
     """One operation of the specification."""
 
     method: str
@@ -42,12 +42,12 @@ class Route:
     """As `/v1/config` has it: with the prefix and the variable parts in braces."""
     name: str
     """What the specification calls it."""
-    handle: Handler
+    handle: AnswerRestCall
 
     @property
-    def told(self) -> str:
+    def listed(self) -> str:
         """The route as clients are told of it."""
-        return f"{self.method} {self.path}"
+        return f"{self.method} {self.path}".replace("{plan}", "{plan-id}")
 
 
 class RestService:
@@ -56,7 +56,7 @@ class RestService:
     def __init__(
         self,
         catalogs: Collection[str],
-        routes: Collection[Route],
+        routes: Collection[RestRoute],
         *,
         timeout_s: float = 120.0,
         at_once: int = 64,
@@ -125,7 +125,7 @@ class RestService:
         body: bytes,
         principal: Principal,
         client: Client,
-    ) -> tuple[RestCall, Route | None]:
+    ) -> tuple[RestCall, RestRoute | None]:
         path, _, parameters = target.partition("?")
         query = _read_parameters(parameters)
         given: dict[str, Any] = {
@@ -144,6 +144,8 @@ class RestService:
                 others.append(route.method)
                 continue
             parts = {key: decode_part(one) for key, one in found.groupdict().items()}
+            if "view" in parts:
+                parts["table"] = parts["view"]  # they share their names
             catalog = parts.pop("prefix")
             if catalog not in self._catalogs:
                 raise not_found("NoSuchWarehouseException", "no such catalog is served here")
@@ -175,7 +177,7 @@ class RestService:
             {
                 "defaults": {},
                 "overrides": {"prefix": call.catalog, "namespace-separator": "%1F"},
-                "endpoints": [route.told for route in self._routes],
+                "endpoints": [route.listed for route in self._routes],
             }
         )
 

@@ -16,7 +16,7 @@ from gateway.model.catalog import Table, TableName
 from gateway.model.resource import Resource
 from gateway.model.statement import Cleared, Refused, Verdict
 from gateway.rest.answers import RestReply, is_same, make_etag, write_table
-from gateway.rest.described import Described, describe
+from gateway.rest.described import AnsweredTables, describe
 from gateway.rest.judging import (
     ACCESS_DENIED,
     NOT_GOVERNABLE,
@@ -29,11 +29,11 @@ from gateway.rest.requests import RestCall, RestFault, bad_request, not_found
 from gateway.rest.restricting import NotServable, Restricting
 from gateway.rest.statements import write_overwrite, write_select
 from gateway.rest.trust import Trust
-from gateway.rest.upstream import Upstream, pass_fault_on, read_answer
+from gateway.rest.upstream import CatalogRelay, pass_fault_on, read_answer
 
 NO_TABLE = "NoSuchTableException"
 DELEGATION = "x-iceberg-access-delegation"
-_DELEGATIONS = frozenset({"vended-credentials", "remote-signing"})
+_VENDED = "vended-credentials"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +41,7 @@ class LoadedTable:
     """A table that somebody may have, as the catalog answered it, and what was decided of it."""
 
     table: Table
-    told: Mapping[str, Any]
+    content: Mapping[str, Any]
     answer: RestAnswer
     judged: JudgedCall
     restrictions: Mapping[str, Any] | None
@@ -50,10 +50,12 @@ class LoadedTable:
     """Whether the client may have logins to the table's files."""
 
 
-class Tables:
+class ServedTables:
     """Loads tables of one service's catalogs."""
 
-    def __init__(self, upstream: Upstream, judge: CallJudge, trust: Trust, restricting: Restricting) -> None:
+    def __init__(
+        self, upstream: CatalogRelay, judge: CallJudge, trust: Trust, restricting: Restricting
+    ) -> None:
         self._upstream = upstream
         self._judge = judge
         self._trust = trust
@@ -65,7 +67,10 @@ class Tables:
         loaded = await self.decide(call, call.table, query=query, headers=read_delegation(call))
         try:
             body = write_table(
-                loaded.answer, loaded.told, credentials=loaded.credentials, restrictions=loaded.restrictions
+                loaded.answer,
+                loaded.content,
+                credentials=loaded.credentials,
+                restrictions=loaded.restrictions,
             )
         except BaseException:
             await self._judge.end(loaded.judged.record, error="the answer could not be written")
@@ -123,7 +128,7 @@ class Tables:
             raise await self._explain_missing(call, name, answer, begun)
         told = read_answer(answer)
         table = await self._describe(call, name, told)
-        described = Described({name.fold(): table})
+        described = AnsweredTables({name.fold(): table})
         verdict = await self._judge.judge(call, write_select(name), described)
         hidden: tuple[str, ...] = ()
         if self._trust.enforces(call) and self._trust.nulls_denied_columns:
@@ -135,7 +140,7 @@ class Tables:
         judged = await self._judge.record(call, verdict, begun)
         return LoadedTable(
             table=table,
-            told=told,
+            content=told,
             answer=answer,
             judged=judged,
             restrictions=restrictions,
@@ -150,7 +155,7 @@ class Tables:
             return describe(name, metadata)
         except CatalogUnavailable as why:
             verdict = await self._judge.judge(
-                call, write_select(name), Described(missing=frozenset({name.fold()}))
+                call, write_select(name), AnsweredTables(missing=frozenset({name.fold()}))
             )
             message = f"what the catalog answers of table `{name}` is not understood: {why}"
             raise await self._judge.refuse(call, verdict, NOT_GOVERNABLE, message) from None
@@ -162,7 +167,7 @@ class Tables:
         had the table, and else what is said of one that there is."""
         # RULE (rest-missing-judged)
         verdict = await self._judge.judge(
-            call, write_select(name), Described(missing=frozenset({name.fold()}))
+            call, write_select(name), AnsweredTables(missing=frozenset({name.fold()}))
         )
         try:
             judged = await self._judge.record(call, verdict, begun)
@@ -220,12 +225,12 @@ class Tables:
         shown = [one.name for one in table.columns if may_know(resource.child("column", one.name))]
         if not shown or len(shown) == len(table.columns):
             return verdict, ()
-        again = await self._judge.judge(call, write_select(name, shown), Described({name.fold(): table}))
+        again = await self._judge.judge(call, write_select(name, shown), AnsweredTables({name.fold(): table}))
         hidden = tuple(one.name for one in table.columns if one.name not in shown)
         return (again, hidden) if isinstance(again, Cleared) else (verdict, ())
 
     async def _may_have_credentials(
-        self, call: RestCall, name: TableName, described: Described, restricted: bool
+        self, call: RestCall, name: TableName, described: AnsweredTables, restricted: bool
     ) -> bool:
         """Whether the caller may have logins to the table's files: they are not for one access alone."""
         match self._trust.credentials:
@@ -255,7 +260,7 @@ def read_query(call: RestCall, known: Mapping[str, tuple[str, ...]]) -> dict[str
 
 
 def read_delegation(call: RestCall) -> dict[str, str]:
-    """Return the header that asks for logins to files, where it has nothing else."""
-    given = call.headers.get(DELEGATION, "")
-    wanted = {one.strip() for one in given.split(",")} & _DELEGATIONS
-    return {"X-Iceberg-Access-Delegation": ",".join(sorted(wanted))} if wanted else {}
+    """Return the header that asks for logins to files, where the client asks for them. Nothing is signed
+    here: what a request to sign is for does not say of which table it is."""
+    wanted = {one.strip() for one in call.headers.get(DELEGATION, "").split(",")}
+    return {"X-Iceberg-Access-Delegation": _VENDED} if _VENDED in wanted else {}

@@ -8,11 +8,11 @@ from typing import Literal
 from gateway.model.principal import Principal
 from gateway.rest.requests import RestCall
 
-Credentials = Literal["never", "full_access", "readers"]
+CredentialRule = Literal["never", "full_access", "readers"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Identities:
+class NamedIdentities:
     """Users, and members of groups."""
 
     users: frozenset[str] = frozenset()
@@ -27,15 +27,15 @@ class Identities:
 class Trust:
     """What the operator has said of identities."""
 
-    enforcing: Identities = Identities()
-    writers: Identities = Identities()
+    enforcing: NamedIdentities = NamedIdentities()
+    writers: NamedIdentities = NamedIdentities()
     """Who may commit files that he wrote: what they hold nobody here has seen."""
     stricter: bool = False
     """Whether those who enforce may be told to show less than the policies say, where no restriction says
     just that."""
     nulls_denied_columns: bool = False
     """Whether those who enforce may be told to show NULL for columns that may not be selected."""
-    credentials: Credentials = "full_access"
+    credentials: CredentialRule = "full_access"
     """Who gets logins to files that a catalog gives along with a table."""
 
     def enforces(self, call: RestCall) -> bool:

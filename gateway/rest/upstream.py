@@ -29,7 +29,7 @@ class OpensCatalogs(Protocol):
         ...
 
 
-class Upstream:
+class CatalogRelay:
     """Passes calls on that were judged, or that nobody is told the answer of before it is."""
 
     def __init__(self, catalogs: OpensCatalogs) -> None:

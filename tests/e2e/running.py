@@ -195,6 +195,7 @@ class RunningGateway:
         self.port = 0
         self.http_port = 0
         self.connect_port = 0
+        self.iceberg_rest_port = 0
         self.admin_port = 0
         self.process: subprocess.Popen[str] | None = None
         self.records: list[dict[str, Any]] = []
@@ -211,6 +212,7 @@ class RunningGateway:
         self.port, self.admin_port = record.get("thrift_port", 0), record["admin_port"]
         self.http_port = record.get("thrift_http_port", 0)
         self.connect_port = record.get("connect_port", 0)
+        self.iceberg_rest_port = record.get("iceberg_rest_port", 0)
         return self
 
     def be_patient(self) -> None:

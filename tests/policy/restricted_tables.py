@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from gateway.catalog.iceberg_rest import spark_type
+from gateway.catalog.iceberg_types import spark_type
 from gateway.catalog.read_restrictions import read_restrictions
 from gateway.model.catalog import Column, Table, TableKind, TableName
 from gateway.model.restrictions import SALT_MARK

@@ -114,6 +114,8 @@ class Upstream:
     """Method, path and body."""
     headers: list[Mapping[str, str]] = field(default_factory=list)
     fails: tuple[int, bytes] | None = None
+    replies: dict[str, Any] = field(default_factory=dict)
+    """What it answers to a call whose path ends so."""
     url: str = ""
     page: int = 2
 
@@ -137,6 +139,9 @@ class Upstream:
             parent = wanted.split("\x1f") if wanted else []
             below = [n for n in self.namespaces if n[:-1] == parent]
             return self._paged(request, "namespaces", below)
+        known = [reply for name, reply in self.replies.items() if name in parts[-1:] + parts[-2:-1]]
+        if known:
+            return web.json_response(known[0])
         namespace = ".".join(parts[1].split("\x1f")) if len(parts) > 1 else ""
         match parts[2:]:
             case []:
@@ -181,7 +186,6 @@ class Served:
         self._definitions = definitions
         self.policies = self.load()
         self.catalog = FakeCatalog()
-        self.catalog.catalogs = frozenset({"spark_catalog", "lake"})
         self.ledger = FakeLedger()
         self.restrictions = CatalogRestrictions(SparkCatalogs(self.settings.catalogs))
         self.dependencies = Dependencies(
