@@ -309,8 +309,8 @@ class ConnectServer:
 
     async def _login(self, shown: Credentials, client: Client) -> Principal:
         # INVARIANT (identity): the principal comes from here, whatever a message says about its user.
-        attempt = self._attempt(shown, client)
-        if (refusal := self._refusal(attempt)) is not None:
+        # Every call is a login: what it takes to know an attempt again is left out while none is refused.
+        if self._refused and (refusal := self._refusal(self._attempt(shown, client))) is not None:
             raise AuthenticationFailed(refusal)
         try:
             return await self._authenticator.login_each_time(
@@ -319,7 +319,7 @@ class ConnectServer:
         except AuthenticationFailed as refused:
             if isinstance(shown, UnreadableLogin) and shown.kind == "UNKNOWN":
                 refused = AuthenticationFailed(f"{refused.message}; {HOW}")
-            self._refused[attempt] = (self._clock(), refused.message)
+            self._refused[self._attempt(shown, client)] = (self._clock(), refused.message)
             raise refused from None
 
     def _attempt(self, shown: Credentials, client: Client) -> bytes:

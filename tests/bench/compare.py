@@ -102,6 +102,13 @@ set_user(pathlib.Path(path), user, password=password, groups=groups)
 """
 
 
+READ_SETTINGS = """
+import sys, pathlib
+from gateway.settings import load_settings
+load_settings(pathlib.Path(sys.argv[1]))
+"""
+
+
 def plain_environment() -> dict[str, str]:
     """Return an environment in which a build finds its own modules only."""
     return {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
@@ -124,7 +131,18 @@ class BuiltGateway(RunningGateway):
         )
 
     def be_patient(self) -> None:
-        """An older build may not know the settings."""
+        """As ever, where the build knows all of these settings."""
+        before = self.config.read_text()
+        super().be_patient()
+        read = subprocess.run(
+            [self._build.python, "-c", READ_SETTINGS, str(self.config)],
+            cwd=self._build.directory,
+            env=plain_environment(),
+            stderr=subprocess.DEVNULL,
+            check=False,
+        )
+        if read.returncode:
+            self.config.write_text(before)
 
 
 @contextlib.contextmanager
