@@ -28,7 +28,7 @@ MAX_SESSIONS = 10_000
 """Sessions of other workers that are known."""
 _UNBOUNDED = (("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1))
 
-Metadata = Iterable[tuple[str, str | bytes]]
+CallMetadata = Iterable[tuple[str, str | bytes]]
 
 
 class PassedOn:
@@ -84,7 +84,7 @@ class Siblings:
         """Return the worker that has the session of a request, as far as known; empty: nobody else."""
         return self._elsewhere.get((user, session_of(request)), "") if self._elsewhere else ""
 
-    def read_origin(self, peer: str, metadata: Metadata) -> Origin | None:
+    def read_origin(self, peer: str, metadata: CallMetadata) -> Origin | None:
         """Return where a call comes from that another worker passes on; None for any other."""
         # INVARIANT (where a call comes from): only other workers come without a name. Every connection of a
         # client has one, which is a path (`relaying`), and what it says in this header is not looked at.
@@ -103,7 +103,7 @@ class Siblings:
         self,
         gateway: str,
         path: str,
-        metadata: Metadata,
+        metadata: CallMetadata,
         connection: RelayedConnection,
         requests: AsyncIterator[bytes],
     ) -> AsyncIterator[bytes]:

@@ -7,8 +7,8 @@ name and attributes of ours alone, never a text, a name or a value of a client's
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Iterator
+from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Protocol
 
@@ -71,17 +71,13 @@ def begin_span(name: str) -> TraceSpan | None:
     return parent.begin(name) if parent is not None else None
 
 
-_UNTRACED = nullcontext()
-
-
-def traced(name: str, **attributes: SpanValue) -> AbstractContextManager[TraceSpan | None]:
+@contextmanager
+def traced(name: str, **attributes: SpanValue) -> Iterator[TraceSpan | None]:
     """Have what is done within be a span, in what the task works on."""
     span = begin_span(name)
-    return _UNTRACED if span is None else _within(span, attributes)
-
-
-@contextmanager
-def _within(span: TraceSpan, attributes: Mapping[str, SpanValue]) -> Iterator[TraceSpan]:
+    if span is None:
+        yield None
+        return
     if attributes:
         span.note(**attributes)
     with _work_on(span):
