@@ -59,11 +59,13 @@ unexport PYTHONDONTWRITEBYTECODE
 
 PURE := tests/test_architecture.py $(addprefix tests/removals/,test_marks.py test_operations.py) $(addprefix tests/,model policy plan sql wire)
 
-.PHONY: help setup demo cluster-demo lake-demo quick test test-core test-jobs test-ranger test-catalogs test-lakes lake-test lake-jars night minors spark-diff fuzz lab check bench bench-jobs classes constraints docs npm-test console-test npm-console-test gravitino-test logins-test programs-test deploy-test charts build-dbt build-go build-java lint-deploy format clean distclean
+.PHONY: help setup demo cluster-demo lake-demo quick test test-core test-jobs test-ranger test-catalogs test-lakes lake-test lake-jars night minors spark-diff fuzz lab check bench bench-compare bench-jobs classes constraints docs npm-test console-test npm-console-test gravitino-test logins-test programs-test deploy-test charts build-dbt build-go build-java lint-deploy format clean distclean
 
 help:
 	@sed -n 's/^#   //p' $(firstword $(MAKEFILE_LIST))
 	@echo 'make bench        figures, each as a ratio to a direct connection'
+	@echo 'make bench-compare BASE=REF   this build beside another, a bare relay and haproxy in one run (without BASE: the last'
+	@echo '                  release); some ten minutes'
 	@echo 'make bench-jobs   figures of the jobs by the size of the record: EVENTS="1000000 10000000 50000000"'
 	@echo '                  (a minute for each 100,000 on two cores), STATEMENTS=1000000 for replays'
 	@echo '                  (PROCESSORS=2: on two alone)'
@@ -137,6 +139,7 @@ night: export SLUICE_TEST_EFFORT = 20
 night: $(STAMP) $(LOGINS_STAMP) $(NPM_STAMP) $(GRAVITINO)/.installed $(CHARTS)/.tools/render $(CHARTS)/.tools/.schemas $(CHARTS)/.tools/promtool build-dbt build-go build-java $(PYSPARK_CLIENTS) $(SUPERSET) lake-jars
 	@$(PY) -m pytest -n $(LANES) --costs --timeout 7200 -m 'not bench' $(ARGS)
 	@$(MAKE) cluster-demo KILLS=50
+	@$(MAKE) bench-compare
 	@exec $(MAKE) minors
 
 minors: $(STAMP)
@@ -187,6 +190,9 @@ $(SITE)/.venv/.installed: docs/requirements.txt $(STAMP)
 
 bench: $(STAMP)
 	@exec $(PY) -m pytest tests/bench -m bench -s -q $(ARGS)
+
+bench-compare: $(STAMP)
+	@exec $(PY) -m tests.bench.compare $(BASE) $(ARGS)
 
 bench-jobs: export SLUICE_BENCH_EVENTS = $(EVENTS)
 bench-jobs: export SLUICE_BENCH_STATEMENTS = $(STATEMENTS)

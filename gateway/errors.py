@@ -83,6 +83,11 @@ class BackendNotAllowed(InvalidRequest):
 class SessionElsewhere(InvalidRequest):
     """The session was opened through another gateway."""
 
+    def __init__(self, message: str, *, gateway: str = "") -> None:
+        """`gateway`: its name, where that is known."""
+        super().__init__(message)
+        self.gateway = gateway
+
 
 class BackendUnavailable(SluiceError):
     """Spark cannot be reached, or went away while it was working."""

@@ -112,6 +112,8 @@ class AdminServer:
         self._older: list[web.AppRunner] = []
         """What answers on connections that are older than `complete`."""
         self._connection_limiter: Entrance | None = None
+        self.read_metrics: Callable[[], Awaitable[bytes]] | None = None
+        """Reads those of all processes of a gateway, where there are several."""
         self.unready: str | None = None
         """Why no client is to be sent here, whatever the checks say: it starts, or it stops."""
 
@@ -218,6 +220,5 @@ class AdminServer:
         return web.json_response(body, status=200 if ready else 503)
 
     async def _metrics(self, request: web.Request) -> web.Response:
-        return web.Response(
-            body=generate_latest(self._registry), headers={"Content-Type": CONTENT_TYPE_LATEST}
-        )
+        text = generate_latest(self._registry) if self.read_metrics is None else await self.read_metrics()
+        return web.Response(body=text, headers={"Content-Type": CONTENT_TYPE_LATEST})

@@ -19,6 +19,7 @@ from gateway.frontends.authentication import Authenticator
 from gateway.frontends.connect_server import ConnectLimits, ConnectServer
 from gateway.frontends.connection_limits import ConnectionLimiter
 from gateway.frontends.judged_tls import ALPN, JudgedTls
+from gateway.frontends.sibling_calls import Siblings
 from gateway.model.secret_values import SecretValues
 from gateway.model.spark_configuration import NOT_COMPARED, ParserConfiguration
 from gateway.model.tracing import Tracer
@@ -150,8 +151,9 @@ def connect_server(
     logins: LoginSettings,
     door: ConnectionLimiter,
     tracer: Tracer | None,
+    siblings: Siblings | None = None,
 ) -> ConnectServer:
-    """Return the listener of the settings, not started."""
+    """Return the listener of the settings, not started. `siblings`: the other workers, of one."""
     limits = ConnectLimits(
         calls=settings.calls,
         calls_per_connection=settings.calls_per_connection,
@@ -159,7 +161,7 @@ def connect_server(
         requests_bytes=settings.requests_bytes,
         handshake_timeout_s=logins.handshake_timeout_s,
     )
-    return ConnectServer(sessions, authenticator, door=door, limits=limits, tracer=tracer)
+    return ConnectServer(sessions, authenticator, door=door, limits=limits, tracer=tracer, siblings=siblings)
 
 
 def connect_context_of(pair: CertificatePair) -> ssl.SSLContext | JudgedTls:

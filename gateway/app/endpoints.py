@@ -169,9 +169,13 @@ class ConnectEndpoint(Endpoint):
         sessions = route_sessions(parts.sparks.fleet, store, first)
         parts.background.append(sessions.run())
         door = parts.build_connection_limiter(self.name)
-        tracer = parts.dependencies.tracer
+        tracer, handed, siblings = parts.dependencies.tracer, parts.probes.handed, None
+        if handed is not None:
+            from gateway.frontends.sibling_calls import Siblings
+
+            siblings = Siblings(handed.place.directory, parts.ledger.gateway)
         server = connect_server(
-            sessions, parts.authenticator(), listener, parts.settings.logins, door, tracer
+            sessions, parts.authenticator(), listener, parts.settings.logins, door, tracer, siblings
         )
         parts.open_sessions.add_connections(server.end_where, server.count_running_calls)
         parts.push_closing(server.close)

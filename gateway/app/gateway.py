@@ -26,6 +26,7 @@ from gateway.app.gateway_health import GatewayHealth
 from gateway.app.gateway_parts import GatewayParts
 from gateway.app.gateway_requests import GatewayRequests, HandleOwners
 from gateway.app.jobs_metrics import JobStates
+from gateway.app.left_spools import ship_left
 from gateway.app.lineage_following import LineageCollector, lineage_input, lineage_state, make_follower
 from gateway.app.logins import make_identity_refresh, make_logins
 from gateway.app.metalakes import metalakes_of
@@ -135,6 +136,8 @@ class Gateway:
         self._lifecycle = Lifecycle()
         self._open_sessions = OpenSessions()
         self._reloading = Reloading(settings, config, Certificates(self.metrics.certificate_ends))
+        if probes is not None and probes.handed is not None:
+            self._reloading.worker = probes.handed.place.number
 
     @property
     def addresses(self) -> Addresses:
@@ -383,7 +386,8 @@ class Gateway:
 
     def _require_site(self) -> None:
         """Look at what a person may have done wrongly before anything is started. Raises Faults."""
-        site = check_site(self._settings, self._config, starting=True, probed=self._probes is not None)
+        held = self._probes.held if self._probes is not None else ()
+        site = check_site(self._settings, self._config, starting=True, held=held)
         for warning in site.warnings:
             log.warning("site", warning=warning)
         if site.faults:
@@ -529,6 +533,8 @@ class Gateway:
         shown.watch(shown.ledger_shipped, lambda: ledger.metrics().shipped_events)
         shown.watch(shown.ledger_unfit, lambda: ledger.metrics().unfit_events)
         shown.watch(shown.ledger_open, lambda: ledger.metrics().open_statements)
+        if self._probes is None or self._probes.is_first:
+            self._background.append(ship_left(settings.directory, self._settings.workers, dsn))
         if settings.seal_key is not None:
             key = read_signing_key(settings.seal_key.reveal())
             self._background.append(keep_sealing(dsn, key, settings.directory))

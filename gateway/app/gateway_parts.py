@@ -95,7 +95,9 @@ class GatewayParts:
 
     def build_connection_limiter(self, listener: str) -> ConnectionLimiter:
         """Return what accepts the connections of a listener."""
-        made = build_connection_limiter(self.settings, self.dependencies.metrics, listener)
+        made = build_connection_limiter(
+            self.settings, self.dependencies.metrics, listener, self.probes.handed
+        )
         self.reloading.connection_limiters[listener] = made
         return made
 

@@ -5,13 +5,16 @@ Imports little: it is there while the rest of the gateway is still being loaded.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 from aiohttp import web
 
 from gateway.admin.listener import AdminServer
 from gateway.app.certificates import tls_context
+from gateway.app.handed_connections import HandedConnections
+from gateway.app.worker_metrics import merge_metrics, share_metrics
 from gateway.frontends.connection_limits import ConnectionLimiter, ConnectionLimits
 from gateway.session.metrics import Metrics
 from gateway.settings.models import Settings
@@ -29,17 +32,34 @@ class Probes:
     connection_limiter: ConnectionLimiter
     port: int
     metrics: Metrics
+    handed: HandedConnections | None = None
+    """Who accepts connections, where this process is a worker."""
+
+    @property
+    def held(self) -> Collection[str]:
+        """The listeners at which connections are accepted already."""
+        return (NAME,) if self.handed is None else tuple(self.handed.place.ports)
+
+    @property
+    def is_first(self) -> bool:
+        """Whether no other worker of this gateway is before this process."""
+        return self.handed is None or self.handed.place.number == 1
 
 
-async def start_probes(settings: Settings, metrics: Metrics) -> Probes:
+async def start_probes(
+    settings: Settings, metrics: Metrics, handed: HandedConnections | None = None
+) -> Probes:
     """Listen for operators. Raises Faults for a certificate that cannot be used, OSError for the address."""
     listener = settings.listeners.admin
     tls = tls_context(listener.tls)
     admin = AdminServer({}, metrics.registry, mounted=list_first_pages(settings))
     admin.unready = STARTING
-    door = build_connection_limiter(settings, metrics, NAME)
+    door = build_connection_limiter(settings, metrics, NAME, handed)
+    if handed is not None:
+        await share_metrics(handed.place, metrics.registry)
+        admin.read_metrics = partial(merge_metrics, handed.place)
     port = await admin.start(door, listener.host, listener.port, tls=tls)
-    return Probes(admin=admin, connection_limiter=door, port=port, metrics=metrics)
+    return Probes(admin=admin, connection_limiter=door, port=port, metrics=metrics, handed=handed)
 
 
 def list_first_pages(settings: Settings) -> Mapping[str, Callable[[], web.Application]]:
@@ -52,13 +72,16 @@ def list_first_pages(settings: Settings) -> Mapping[str, Callable[[], web.Applic
     return {WELL_KNOWN: make_key_application(settings.token_signing)}  # RULE (keys-before-readiness)
 
 
-def build_connection_limiter(settings: Settings, metrics: Metrics, listener: str) -> ConnectionLimiter:
+def build_connection_limiter(
+    settings: Settings, metrics: Metrics, listener: str, handed: HandedConnections | None = None
+) -> ConnectionLimiter:
     """Return what accepts the connections of a listener."""
     refused = metrics.connections_refused
     return ConnectionLimiter(
         listener,
         read_connection_limits(settings, listener),
         refused=lambda name, why: refused.labels(name, why).inc(),
+        arrivals=handed,
     )
 
 

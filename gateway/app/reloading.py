@@ -11,12 +11,12 @@ from pydantic import BaseModel
 
 from gateway.app import logs
 from gateway.app.certificates import Certificates
+from gateway.app.left_spools import load_worker_settings
 from gateway.app.probes import read_connection_limits
 from gateway.errors import Faults
 from gateway.frontends.connection_limits import ConnectionLimiter
 from gateway.frontends.guessing import FailedLogins, LoginLimits
 from gateway.session.routing.fleet import Fleet
-from gateway.settings.loading import load_settings
 from gateway.settings.models import Settings
 
 _log = structlog.get_logger(__name__)
@@ -39,6 +39,8 @@ class Reloading:
         """Of all endpoints together."""
         self.fleet: Fleet | None = None
         """The Sparks, where there are several."""
+        self.worker = 1
+        """Which of the gateway's workers this is, where it has several."""
         self._in_force = settings
         self._config = config
 
@@ -46,7 +48,7 @@ class Reloading:
         """Read the settings again and put in force what can be; files at fault change nothing."""
         if self._config is not None:
             try:
-                new = await asyncio.to_thread(load_settings, self._config)
+                new = await asyncio.to_thread(load_worker_settings, self._config, self.worker)
             except Faults as error:
                 _log.error("settings_not_reloaded", faults=list(error.faults))
             else:

@@ -10,7 +10,7 @@ import ssl
 import stat
 import tempfile
 import zipfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -24,7 +24,6 @@ from gateway.app.descriptors import few_descriptors
 from gateway.app.endpoints import ENDPOINTS, login_cookies, require_free
 from gateway.app.explaining import find_parser_jars
 from gateway.app.logins import make_logins
-from gateway.app.probes import NAME as PROBES
 from gateway.app.propagation_rules import propagation_rules
 from gateway.app.ranger_services import tls_of
 from gateway.app.rule_files import RULE_PATTERNS, rule_files
@@ -83,20 +82,21 @@ def check_site(
     *,
     machine: bool = True,
     starting: bool = False,
-    probed: bool = False,
+    held: Collection[str] = (),
 ) -> SiteReport:
     """Look at everything that a gateway of these settings opens on its machine: files, secrets, certificates,
     keys, users, ports, directories and packages. Nothing is started, made, or asked over the network.
 
     `config` is the settings' file, for lines. Without `machine` only at the files that settings name and that
     belong to them, as where they are written. `starting`: for the gateway that is about to; otherwise one
-    that runs with these settings may have its ports. `probed`: its operators' listener is there already.
-    """
-    return _Site(settings, config, starting=starting, probed=probed).report(machine=machine)
+    that runs with these settings may have its ports. `held`: listeners that are there already."""
+    return _Site(settings, config, starting=starting, held=held).report(machine=machine)
 
 
 class _Site:
-    def __init__(self, settings: Settings, config: Path | None, *, starting: bool, probed: bool) -> None:
+    def __init__(
+        self, settings: Settings, config: Path | None, *, starting: bool, held: Collection[str]
+    ) -> None:
         self._settings = settings
         self._config = config
         document = None
@@ -108,7 +108,7 @@ class _Site:
         self._warnings: list[str] = []
         self._not_asked: list[str] = []
         self._starting = starting
-        self._probed = probed
+        self._held = held
 
     def report(self, *, machine: bool) -> SiteReport:
         settings = self._settings
@@ -219,8 +219,8 @@ class _Site:
         for at, fault in clashing.items():
             self._diagnostics.add(at, fault)
         for one in list_wanted_addresses(self._settings):
-            probed = self._probed and one.at[:2] == ("listeners", PROBES)
-            if one.at not in clashing and not probed:
+            held = one.at[0] == "listeners" and one.at[1] in self._held
+            if one.at not in clashing and not held:
                 self._try(one.at, partial(require_free, one.host, one.port))
 
     def _logins(self) -> None:

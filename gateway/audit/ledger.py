@@ -196,6 +196,12 @@ class FileLedger:
         if closes:
             del self._open[event.statement_id]
 
+    async def wait_until_shipped(self) -> None:
+        """Return when PostgreSQL has everything that is on the disk, however long that takes."""
+        await self._flush()
+        if self._shipper is not None:
+            await self._shipper.wait_until_caught_up()
+
     async def close(self) -> None:
         """Write what is queued, give PostgreSQL `flush_timeout_s` to take it, and release the spool."""
         if not self._spool.identity:

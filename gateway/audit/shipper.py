@@ -94,6 +94,9 @@ class ShipperLimits:
     linger_s: float = 0.2
     """Seconds between one batch and the next while little is behind: a batch costs nearly the same however
     small it is. The record is on the disk before; this is how much later it is in PostgreSQL."""
+    busy_entries: int = 6
+    """Rows of a batch from which on more is sure to come, and batches are `busy_linger_s` apart."""
+    busy_linger_s: float = 1.0
     linger_bytes: int = 256 * 1024
     """A backlog of this many bytes is shipped at once."""
 
@@ -224,12 +227,13 @@ class Shipper:
             self.spool.note_shipped(stretch.passed)
             await self._remove_done()
             if bytes_behind(self.spool.segments, self.position) < self.limits.linger_bytes:
-                await self._linger()
+                await self._linger(is_busy=len(entries) >= self.limits.busy_entries)
 
-    async def _linger(self) -> None:
+    async def _linger(self, *, is_busy: bool) -> None:
         """Let a batch gather, unless somebody waits for its end."""
+        limits = self.limits
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(self.limits.linger_s):
+            async with asyncio.timeout(max(limits.linger_s, limits.busy_linger_s if is_busy else 0.0)):
                 await self._hurried.wait()
 
     async def _insert(self, connection: Any, entries: Sequence[Entry], rows: Sequence[EventRow]) -> None:

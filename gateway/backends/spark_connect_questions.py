@@ -138,11 +138,13 @@ async def require_own(asked: ConnectQuestions, settings: Mapping[str, str], mark
     INVARIANT (a name is judged as it will be resolved): each writes its mark before it looks for others', so
     of two that come at once not both take it.
     """
-    if mark and any(key.startswith(GATEWAY_PREFIX) and key != mark for key in settings):
+    others = (key for key in settings if key.startswith(GATEWAY_PREFIX) and key != mark)
+    if mark and (other := next(others, None)) is not None:
         await asked.unset(mark)
         raise SessionElsewhere(
             "this session was opened through another gateway, which keeps its temporary names and "
-            "settings; open a new session (a load balancer has to route each user to one gateway)"
+            "settings; open a new session (a load balancer has to route each user to one gateway)",
+            gateway=other.removeprefix(GATEWAY_PREFIX),
         )
 
 

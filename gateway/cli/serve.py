@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 import structlog
 
 from gateway.app import exit_codes, logs
+from gateway.app.handed_connections import HandedConnections, WorkerPlace
+from gateway.app.left_spools import load_worker_settings
 from gateway.app.probes import Probes, start_probes
 from gateway.app.signals import until_signalled
 from gateway.cli.terminal import Terminal
@@ -28,16 +30,44 @@ def run(arguments: argparse.Namespace, _terminal: Terminal) -> int:
     """Serve until told to stop."""
     settings = load_settings(arguments.config)
     logs.configure(settings.logging)
-    serving = _Serving(settings, arguments.config)
-    asyncio.run(until_signalled(serving.serve(), drain=serving.drain, reload=serving.reload))
+    asyncio.run(
+        _supervise(settings, arguments.config)
+        if settings.workers > 1
+        else _serve(_Serving(settings, arguments.config))
+    )
     log.info("gateway_stopped")
     return exit_codes.OK
+
+
+async def _supervise(settings: Settings, config: Path) -> None:
+    from gateway.app.supervisor import Supervisor  # only of gateways with workers
+
+    log.info("gateway_starting")
+    supervisor = Supervisor(settings, config)
+    await until_signalled(supervisor.serve(), drain=supervisor.drain, reload=supervisor.reload)
+
+
+async def _serve(serving: _Serving) -> None:
+    await until_signalled(serving.serve(), drain=serving.drain, reload=serving.reload)
+
+
+def serve_worker(config: Path, place: WorkerPlace) -> None:
+    """Serve as one of a gateway's workers until told to stop."""
+    settings = load_worker_settings(config, place.number)
+    logs.configure(settings.logging)
+    asyncio.run(_serve_worker(settings, config, place))
+
+
+async def _serve_worker(settings: Settings, config: Path, place: WorkerPlace) -> None:
+    await _serve(_Serving(settings, config, HandedConnections(place)))
 
 
 class _Serving:
     """One run of the command."""
 
-    def __init__(self, settings: Settings, config: Path) -> None:
+    def __init__(self, settings: Settings, config: Path, handed: HandedConnections | None = None) -> None:
+        """`handed`: where connections come from, of a worker."""
+        self._handed = handed
         self._settings = settings
         self._config = config
         self._ready: Gateway | None = None
@@ -60,7 +90,10 @@ class _Serving:
                 where = gateway.addresses.endpoints
                 hosts = {f"{name}_host": address.host for name, address in where.items()}
                 ports = {f"{name}_port": address.port for name, address in where.items()}
-                log.info("gateway_ready", **hosts, **ports)
+                if self._handed is None:
+                    log.info("gateway_ready", **hosts, **ports)
+                else:
+                    self._handed.mark_ready()
                 if self._reload_when_ready:
                     await gateway.reload()
                 await gateway.run()
@@ -70,7 +103,7 @@ class _Serving:
 
     async def _probes(self) -> Probes | None:
         try:
-            return await start_probes(self._settings, Metrics())
+            return await start_probes(self._settings, Metrics(), self._handed)
         except (Faults, OSError):
             return None  # what is wrong with it is told with all that is wrong
 

@@ -12,22 +12,30 @@ import hashlib
 import os
 import ssl as ssl_module
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Iterator
-from contextlib import aclosing, contextmanager, suppress
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable
+from contextlib import aclosing, suppress
 from dataclasses import astuple, dataclass, replace
-from typing import Any, Protocol, cast
+from typing import Any, NamedTuple, Protocol, cast
 
 import grpc
 import grpc.aio
 import structlog
 
-from gateway.errors import AuthenticationFailed, InvalidRequest, LimitExceeded, RpcError, SluiceError
+from gateway.errors import (
+    AuthenticationFailed,
+    InvalidRequest,
+    RpcError,
+    SessionElsewhere,
+    SluiceError,
+)
 from gateway.frontends.authentication import Authenticator
 from gateway.frontends.connect_status import RpcStatus, build_restart_status, internal_error, status_of
 from gateway.frontends.connection_limits import ConnectionLimiter
 from gateway.frontends.judged_tls import JudgedTls
 from gateway.frontends.login_chain import WRONG
 from gateway.frontends.relaying import Relay, RelayedConnection
+from gateway.frontends.request_room import Hand, Requests
+from gateway.frontends.sibling_calls import Siblings
 from gateway.frontends.tokens import token_id
 from gateway.model.bounded import BoundedDict
 from gateway.model.credentials import (
@@ -113,8 +121,11 @@ class ConnectServer:
         door: ConnectionLimiter,
         limits: ConnectLimits | None = None,
         tracer: Tracer | None = None,
+        siblings: Siblings | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        """`siblings`: the other workers, where this is one of several."""
+        self._siblings = siblings
         self.limits = limits or ConnectLimits()
         self._tracer = tracer
         self._service = service
@@ -165,6 +176,9 @@ class ConnectServer:
         self._relaying = relay = Relay(self._connection_limiter, self._record_bad_certificate)
         try:
             server.add_insecure_port(f"unix:{relay.path}")
+            if self._siblings is not None:
+                self._siblings.own_path.unlink(missing_ok=True)
+                server.add_insecure_port(f"unix:{self._siblings.own_path}")
         except RuntimeError:
             raise OSError(f"gRPC cannot listen on {relay.path}") from None
         await server.start()
@@ -194,6 +208,8 @@ class ConnectServer:
         self._connection_limiter.close()
         if self._relaying is not None:
             self._relaying.close()
+        if self._siblings is not None:
+            await self._siblings.close()
         await asyncio.wait([stopped], timeout=within_s)
         if not stopped.done():
             _log.warning("connect_server_not_stopped", waited_s=2 * within_s)
@@ -248,6 +264,9 @@ class ConnectServer:
     ) -> RpcStatus | bytes | None:
         try:
             relayed = self._relaying.find(context.peer()) if self._relaying is not None else None
+            origin = self._siblings.read_origin(context.peer(), metadata) if self._siblings else None
+            if relayed is None and origin is not None:
+                relayed, metadata = origin
             if relayed is None:  # RULE (door-grpc)
                 raise AuthenticationFailed("the connection did not come through the listener")
             place = relayed.place
@@ -262,6 +281,9 @@ class ConnectServer:
                 place.end_busy()
             self._calls[cast(asyncio.Task[Any], asyncio.current_task())] = (principal, client)
             with self._requests.hand() as hand:
+                if self._siblings is not None and origin is None:
+                    caller = _Caller(principal, client, metadata, relayed)
+                    return await self._answer_or_pass_on(self._siblings, caller, method, context, hand)
                 return await self._answer(method, principal, client, context, hand)
         except (SluiceError, RpcError, ProtobufError) as error:
             return status_of(error, method.name)
@@ -287,8 +309,8 @@ class ConnectServer:
 
     async def _login(self, shown: Credentials, client: Client) -> Principal:
         # INVARIANT (identity): the principal comes from here, whatever a message says about its user.
-        attempt = self._attempt(shown, client)
-        if (refusal := self._refusal(attempt)) is not None:
+        # Every call is a login: what it takes to know an attempt again is left out while none is refused.
+        if self._refused and (refusal := self._refusal(self._attempt(shown, client))) is not None:
             raise AuthenticationFailed(refusal)
         try:
             return await self._authenticator.login_each_time(
@@ -297,7 +319,7 @@ class ConnectServer:
         except AuthenticationFailed as refused:
             if isinstance(shown, UnreadableLogin) and shown.kind == "UNKNOWN":
                 refused = AuthenticationFailed(f"{refused.message}; {HOW}")
-            self._refused[attempt] = (self._clock(), refused.message)
+            self._refused[self._attempt(shown, client)] = (self._clock(), refused.message)
             raise refused from None
 
     def _attempt(self, shown: Credentials, client: Client) -> bytes:
@@ -313,6 +335,36 @@ class ConnectServer:
         if refused is None or self._clock() - refused[0] >= self.limits.refusal_s:
             return None
         return refused[1]
+
+    async def _answer_or_pass_on(
+        self, siblings: Siblings, caller: _Caller, method: Method, context: Any, hand: Hand
+    ) -> RpcStatus | bytes | None:
+        """Answer a call, or have the worker answer it that has its session."""
+        user = caller.principal.user
+        hand.keeps_first = True
+        first = await hand.read(context) or b""
+        hand.begin_again()
+        if not (gateway := siblings.find(user, first)):
+            try:
+                return await self._answer(method, caller.principal, caller.client, context, hand)
+            except SessionElsewhere as elsewhere:
+                gateway = elsewhere.gateway
+                if not siblings.has(gateway) or not hand.begin_again():
+                    raise
+                siblings.note(user, first, gateway)
+        responses = siblings.call(
+            gateway, method.path, caller.metadata, caller.connection, _upload(context, hand)
+        )
+        try:
+            async with aclosing(responses):
+                async for response in responses:
+                    if method.name in SMALL:
+                        return response
+                    await self._write(context, response)
+        except grpc.aio.AioRpcError as error:
+            told = dict(error.trailing_metadata() or ())
+            return RpcStatus(error.code(), error.details() or "", bytes(told.get(DETAILS, b"")))
+        return None
 
     async def _answer(
         self, method: Method, principal: Principal, client: Client, context: Any, hand: Hand
@@ -371,6 +423,15 @@ async def _upload(context: Any, hand: Hand) -> AsyncGenerator[bytes, None]:
         yield message
 
 
+class _Caller(NamedTuple):
+    """Who makes a call, what came with it, and on which connection."""
+
+    principal: Principal
+    client: Client
+    metadata: _Metadata
+    connection: RelayedConnection
+
+
 SMALL = frozenset({"ReleaseExecute"})
 """Answers of a few ids: gRPC sends one and its status at once, which is half the work. What may be large is
 written, with a deadline, before the status."""
@@ -403,93 +464,6 @@ def _handler(serve: Serve, method: Method) -> grpc.RpcMethodHandler:
     if method.name in SMALL:
         return grpc.stream_unary_rpc_method_handler(answer)
     return grpc.stream_stream_rpc_method_handler(call)
-
-
-# -- Requests of Spark Connect calls: read within a time, and within a bound of all calls together -----
-
-
-UNCOUNTED_BYTES = 64 * 1024
-"""Requests that are smaller need no room: whatever large ones there are, small calls go on."""
-FULL = "the gateway is busy with large requests; try again later"
-
-
-class Requests:
-    """Room for the requests of one listener, from their reading to the end of their calls."""
-
-    def __init__(self, *, room: int, largest: int, timeout_s: float, grace_s: float) -> None:
-        """Bytes: `room` of all, and `largest` of one, for which there always is room. A whole message has
-        `timeout_s`, and counts as the largest when it is not there after `grace_s`."""
-        self._room = max(room, largest)
-        self.largest = largest
-        self.timeout_s = timeout_s
-        self.grace_s = grace_s
-        self.in_hand = 0
-
-    @contextmanager
-    def hand(self) -> Iterator[Hand]:
-        """Lend the hand of one call; it is empty again afterwards."""
-        hand = Hand(self)
-        try:
-            yield hand
-        finally:
-            hand.hold(0)
-
-    def change(self, before: int, after: int) -> None:
-        """Count so many bytes instead of others. Raises LimitExceeded when there is no room for more."""
-        if after > before and self.in_hand - before + after > self._room:
-            raise LimitExceeded(FULL)
-        self.in_hand += after - before
-
-
-class Hand:
-    """The message of a client that one call has, or is waiting for."""
-
-    def __init__(self, requests: Requests) -> None:
-        self._requests = requests
-        self._held = 0
-
-    def hold(self, size: int) -> None:
-        """Count so many bytes for this call. Raises LimitExceeded."""
-        self._requests.change(self._held, size)
-        self._held = size
-
-    async def read(self, context: Any) -> bytes | None:
-        """Return the next message in place of the one before, or None when the client has said that there
-        are no more. Raises InvalidRequest when it takes too long, LimitExceeded.
-
-        How much of a message has come nobody can say before it is whole. So one that takes long is counted
-        as the largest meanwhile, and not waited for when there is no room for that.
-        """
-        self.hold(0)
-        loop, full = asyncio.get_running_loop(), False
-
-        def count(deadline: asyncio.Timeout) -> None:
-            nonlocal full
-            try:
-                self.hold(self._requests.largest)
-            except LimitExceeded:
-                full = True
-                deadline.reschedule(loop.time())
-
-        try:
-            async with asyncio.timeout(self._requests.timeout_s) as deadline:
-                late = loop.call_later(self._requests.grace_s, count, deadline)
-                try:
-                    message = await context.read()
-                finally:
-                    late.cancel()
-        except TimeoutError:
-            if full:
-                raise LimitExceeded(FULL) from None
-            raise InvalidRequest(
-                f"no complete request arrived within {self._requests.timeout_s:.0f} seconds"
-            ) from None
-        if message is grpc.aio.EOF:
-            self.hold(0)
-            return None
-        data = bytes(message)
-        self.hold(len(data) if len(data) > UNCOUNTED_BYTES else 0)
-        return data
 
 
 # Who calls, as the metadata of a Spark Connect call tells it: a token, or a user name and a password.

@@ -20,7 +20,7 @@ import ssl as ssl_module
 from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import structlog
 
@@ -149,6 +149,22 @@ class Stranger:
 RecordBadCertificate = Callable[[str, str], Awaitable[None]]
 
 
+class Arrivals(Protocol):
+    """Another process that accepts the connections of this one."""
+
+    def take(self, listener: str, enter: Callable[[socket.socket], None]) -> int:
+        """Have connections of a listener handed to `enter`; return the port that it listens at."""
+        ...
+
+    def stop(self, listener: str) -> None:
+        """Take no more of them."""
+        ...
+
+    def note_open(self, listener: str, count: int) -> None:
+        """Say how many connections a listener has."""
+        ...
+
+
 class ConnectionLimiter:
     """Listens at one address, and hands over whoever says something."""
 
@@ -158,8 +174,11 @@ class ConnectionLimiter:
         limits: ConnectionLimits | None = None,
         *,
         refused: Callable[[str, str], None] = lambda _listener, _why: None,
+        arrivals: Arrivals | None = None,
     ) -> None:
-        """`refused` counts connections that were sent away, or ended before a login, by why."""
+        """`refused` counts connections that were sent away, or ended before a login, by why. `arrivals`: who
+        accepts them, where this process does not."""
+        self._arrivals = arrivals
         self.limits = limits or ConnectionLimits()
         self._listener = listener
         self._count = refused
@@ -196,18 +215,12 @@ class ConnectionLimiter:
         self._record_bad_certificate = record_bad_certificate
         self.set_limits(self.limits)
         self._make, self._ssl = make, tls
+        if self._arrivals is not None:
+            return self._arrivals.take(self._listener, self._receive)
         loop = asyncio.get_running_loop()
-        found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        self._sockets, port = await bind_sockets(host, port)
         try:
-            for family, _, _, _, address in dict.fromkeys(found):
-                sock = socket.socket(family, socket.SOCK_STREAM)
-                self._sockets.append(sock)
-                sock.settimeout(0)
-                sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-                if family == socket.AF_INET6:
-                    sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-                sock.bind((address[0], port, *address[2:]))
-                port = int(sock.getsockname()[1])
+            for sock in self._sockets:
                 sock.listen(BACKLOG)
         except OSError:
             self.stop_listening()
@@ -231,6 +244,8 @@ class ConnectionLimiter:
 
     def stop_listening(self) -> None:
         """Take no more connections, and none of those that have said nothing."""
+        if self._arrivals is not None:
+            self._arrivals.stop(self._listener)
         loop = asyncio.get_running_loop()
         for sock in self._sockets:
             loop.remove_reader(sock)
@@ -271,6 +286,21 @@ class ConnectionLimiter:
                 return
             sock.settimeout(0)
             self._handle_arrival(sock, address_of(peer))
+
+    def _receive(self, sock: socket.socket) -> None:
+        """Take a connection that another process has accepted."""
+        try:
+            sock.settimeout(0)
+            peer = sock.getpeername()
+        except OSError:  # gone already
+            sock.close()
+        else:
+            self._handle_arrival(sock, address_of(peer))
+        self._tell_open()
+
+    def _tell_open(self) -> None:
+        if self._arrivals is not None:
+            self._arrivals.note_open(self._listener, len(self._places) + self._queued)
 
     def _resume(self, listening: socket.socket) -> None:
         if listening in self._sockets:
@@ -482,6 +512,7 @@ class ConnectionLimiter:
         """Count a connection out."""
         self._places.pop(place, None)
         self.note_logged_in(place)
+        self._tell_open()
 
     def has_no_room(self, descriptor: int) -> bool:
         """Whether a descriptor for a connection is, or would be, one of the reserve."""
@@ -498,6 +529,27 @@ class ConnectionLimiter:
             self._reported_at[why] = now
             count = self._unreported.pop(why)
             _log.warning("connections_refused", listener=self._listener, reason=why, count=count)
+
+
+async def bind_sockets(host: str, port: int) -> tuple[list[socket.socket], int]:
+    """Return a socket for each address of a host, bound, and their port. Raises OSError."""
+    loop, made = asyncio.get_running_loop(), list[socket.socket]()
+    found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    try:
+        for family, _, _, _, address in dict.fromkeys(found):
+            sock = socket.socket(family, socket.SOCK_STREAM)
+            made.append(sock)
+            sock.settimeout(0)
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            if family == socket.AF_INET6:
+                sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+            sock.bind((address[0], port, *address[2:]))
+            port = int(sock.getsockname()[1])
+    except OSError:
+        for sock in made:
+            sock.close()
+        raise
+    return made, port
 
 
 def describe_bad_certificate(fault: Exception) -> str:

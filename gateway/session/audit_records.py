@@ -248,19 +248,36 @@ def build_decided(
     session: str = "",
     operation: str = "",
     lineage: Mapping[str, Any] | None = None,
+    described: Mapping[str, Any] | None = None,
 ) -> AuditEvent:
     """Build the record of a verdict. `duration_us` is the time that judging took, `snapshot` the version
     that the statement was judged under when the verdict itself does not say, `operation` the id that client
-    and Spark know a plan's execution by, `lineage` what its lineage will be made of."""
+    and Spark know a plan's execution by, `lineage` what its lineage will be made of, `described` what
+    `describe_verdict` says of it."""
+    statement = verdict.statement
+    body: dict[str, Any] = {
+        **(described if described is not None else describe_verdict(verdict)),
+        "repo": REPOSITORY,
+        "enforcer": ENFORCER,
+        "sess": session,
+        **of_client(client),
+        "snapshot": verdict.snapshot_version or snapshot,
+        "duration_us": duration_us,
+    }
+    if lineage is not None and isinstance(verdict, Cleared):
+        body["lineage"] = lineage
+    if statement.plan is not None:
+        body["operation"] = operation
+    return _event(stamp, "decided", statement.principal, body)
+
+
+def describe_verdict(verdict: Verdict) -> dict[str, Any]:
+    """Return what the record says of a verdict whenever and from wherever it is used."""
     statement = verdict.statement
     cleared = isinstance(verdict, Cleared)
     body: dict[str, Any] = {
         **ranger_summary(verdict),
-        "repo": REPOSITORY,
-        "enforcer": ENFORCER,
-        "sess": session,
         **of_principal(statement.principal),
-        **of_client(client),
         **of_attributes(statement.principal),
         "reqData": statement.text if cleared else statement.text[:REFUSED_CHARS],
         "reqData_sha256": digest(statement.text),
@@ -268,8 +285,6 @@ def build_decided(
         "plan_class": verdict.plan_class,
         "catalog": statement.context.catalog,
         "namespace": list(statement.context.namespace),
-        "snapshot": verdict.snapshot_version or snapshot,
-        "duration_us": duration_us,
         "decisions": of_decisions(verdict.decisions, statement.principal.user),
         "resources": resources_of(verdict),
         "policies": policies_of(verdict),
@@ -284,8 +299,6 @@ def build_decided(
         body["forwarded_sha256"] = digest(forwarded)
         body["readers_agree"] = verdict.readers_agree
         body["scans"] = [of_scan(scan) for scan in verdict.scans]
-        if lineage is not None:
-            body["lineage"] = lineage
         if statement.plan is not None:
             body["forwarded_plan_sha256"] = hashlib.sha256(verdict.forwarded_plan).hexdigest()
             body["texts"] = list(verdict.plan_texts)
@@ -297,8 +310,7 @@ def build_decided(
     if statement.plan is not None:
         body["plan"] = statement.plan.kind
         body["plan_sha256"] = hashlib.sha256(statement.plan.message).hexdigest()
-        body["operation"] = operation
-    return _event(stamp, "decided", statement.principal, body)
+    return body
 
 
 def build_completed(

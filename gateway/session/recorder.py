@@ -10,6 +10,7 @@ import structlog
 
 from gateway.errors import LedgerUnavailable, LimitExceeded
 from gateway.model.audit import AuditEvent
+from gateway.model.bounded import BoundedDict
 from gateway.model.decision import Decision
 from gateway.model.principal import Principal
 from gateway.model.statement import Cleared, Client, Refused, Verdict
@@ -25,6 +26,9 @@ from gateway.session.ports import Ledger
 _log = structlog.get_logger(__name__)
 
 P = ParamSpec("P")
+
+MAX_DESCRIBED = 256
+"""Clearances of texts whose description is kept for when they are used again."""
 
 
 MakeLineageInput = Callable[
@@ -64,6 +68,7 @@ class Recorder:
         self._lineage_input = lineage_input
         self._gateway = gateway
         self._metrics = metrics
+        self._described: BoundedDict[int, tuple[Verdict, Mapping[str, Any]]] = BoundedDict(MAX_DESCRIBED)
 
     async def record_decided(
         self,
@@ -90,6 +95,7 @@ class Recorder:
             duration_us=round(judged_s * 1_000_000),
             session=str(session),
             operation=operation,
+            described=self._describe(verdict),
             lineage=(
                 self._lineage_input(verdict, views, relations, functions)
                 if isinstance(verdict, Cleared)
@@ -97,6 +103,17 @@ class Recorder:
             ),
         )
         await self._record_decided(event, verdict.code if isinstance(verdict, Refused) else None)
+
+    def _describe(self, verdict: Verdict) -> Mapping[str, Any]:
+        """Return what the record says of a verdict, which is the same object each time that it is used
+        again."""
+        known = self._described.get(id(verdict))
+        if known is not None and known[0] is verdict:
+            return known[1]
+        described = audit_records.describe_verdict(verdict)
+        if isinstance(verdict, Cleared) and verdict.statement.plan is None:
+            self._described[id(verdict)] = verdict, described
+        return described
 
     async def metadata_decided(
         self, call: str, arguments: Mapping[str, str], operation: RecordedCall, client: Client

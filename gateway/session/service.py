@@ -45,6 +45,7 @@ OPERATION_NAMES = ("EXECUTE_STATEMENT", "GET_TYPE_INFO", "GET_CATALOGS", "GET_SC
 
 
 CLOSED = "the session was closed by the client"
+NOBODY = Principal(user="")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -443,7 +444,7 @@ def _no_operation(handle: Handle, kind: int) -> InvalidHandle:
 def _is_of(session: Session, principal: Principal) -> bool:
     """Whether a session is a user's: his own, or one that he opened as somebody else."""
     client = session.client
-    real = Principal(user=client.real_user, id=client.real_id)
+    real = Principal(user=client.real_user, id=client.real_id) if client.real_user else NOBODY
     # RULE (session-of-identity)
     return principal.identity in (session.principal.identity, real.identity)
 

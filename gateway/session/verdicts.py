@@ -184,9 +184,13 @@ class Verdicts:
         # Looking for a plan of megabytes would take as long as judging a small one.
         if not self._is_cacheable(statement):
             return await self._without_trouble(await self._judge_now(statement, client, cacheable=False))
+        if (known := await self._recall(statement, client)) is not None:
+            return await self._without_trouble(known)
         first = self._first.get(statement)
         if first is not None:
             await first.wait()
+            if (known := await self._recall(statement, client)) is not None:
+                return await self._without_trouble(known)
         if statement in self._first:
             return await self._without_trouble(await self._judge_now(statement, client, cacheable=True))
         ended = self._first[statement] = asyncio.Event()
@@ -196,6 +200,26 @@ class Verdicts:
             del self._first[statement]
             ended.set()
         return await self._without_trouble(verdict)
+
+    async def _recall(self, statement: Statement, client: Client) -> Cleared | None:
+        """Return what was decided on the very same statement, where that still holds."""
+        begun = time.perf_counter()
+        policies, catalog = self._policies.current, self._catalog.snapshot
+        if self._policies.stale() is not None:
+            return None
+        versions = policies.version, catalog.version
+        found = self._find((statement, False, *versions), self._context(client, "QUERY", statement.text))
+        if found is None or not await self._still_holds(found.cleared, catalog, statement):
+            return None
+        self._metrics.judge_cached.observe(time.perf_counter() - begun)
+        return found.cleared
+
+    async def _still_holds(self, cached: Cleared, catalog: CatalogSnapshot, statement: Statement) -> bool:
+        """Whether what a clearance was judged by is what it was."""
+        # RULE (cached-restrictions)
+        return _still_rests(cached, catalog, self._policies.principals) and (
+            await self._is_restricted_as_then(cached, statement.principal.user)
+        )
 
     async def _judge_now(self, statement: Statement, client: Client, *, cacheable: bool) -> Verdict:
         begun = time.perf_counter()
@@ -214,19 +238,12 @@ class Verdicts:
         context = self._context(client, "QUERY", statement.text)
         numbered = None
         versions = policies.version, catalog.version
-        found = self._find((statement, False, *versions), context) if cacheable else None
-        cached = None if found is None else found.cleared
-        if cached is None and cacheable and statement.plan is not None:
+        if cacheable and statement.plan is not None:
             numbered = _extract_ids(statement.plan)
             cached = self._find_renewed(statement, numbered, versions, context)
-        # RULE (cached-restrictions)
-        if (
-            cached is not None
-            and _still_rests(cached, catalog, principals)
-            and await self._is_restricted_as_then(cached, statement.principal.user)
-        ):
-            self._metrics.judge_cached.observe(time.perf_counter() - begun)
-            return cached
+            if cached is not None and await self._still_holds(cached, catalog, statement):
+                self._metrics.judge_cached.observe(time.perf_counter() - begun)
+                return cached
         restricted = self._restrict_for(statement.principal.user)
         anew: frozenset[TableName] = frozenset()
         places: dict[str, tuple[TableName, ...] | str] | None = None if self._places is None else {}

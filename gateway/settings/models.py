@@ -397,6 +397,17 @@ class Settings(Section):
     connections: ConnectionSettings = ConnectionSettings()
     logging: LogSettings = LogSettings()
     tracing: TracingSettings | None = None
+    workers: Annotated[int, Field(ge=1, le=64)] = 1
+    """Processes that serve as this gateway, on the same ports; see docs/cluster.md. Each has a parser
+    and limits of its own. More than one need `ledger.dsn` and a Spark that is not embedded."""
+
+    @model_validator(mode="after")
+    def _workers_share(self) -> Settings:
+        if self.workers > 1 and self.ledger.dsn is None:
+            raise ValueError("`workers` above 1 needs `ledger.dsn`: they share one PostgreSQL")
+        if self.workers > 1 and any(one.embedded is not None for one in self.all_backends.values()):
+            raise ValueError("`workers` above 1 needs a `backend` that is not embedded: they share one Spark")
+        return self
 
     @model_validator(mode="before")
     @classmethod

@@ -15,7 +15,7 @@ from gateway.audit.shipper import ShipperLimits
 from gateway.audit.spool import SpoolLimits
 from tests.audit.samples import until
 
-IMPATIENT = ShipperLimits(first_pause_s=0.02, longest_pause_s=0.1, linger_s=0.01)
+IMPATIENT = ShipperLimits(first_pause_s=0.02, longest_pause_s=0.1, linger_s=0.01, busy_linger_s=0.01)
 
 
 def settings(directory: Path, dsn: str | None, **more: Any) -> LedgerOptions:

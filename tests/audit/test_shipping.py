@@ -107,6 +107,23 @@ async def test_little_waits_for_more_until_the_end(tmp_path: Path, database: str
     assert len(await stored(database)) == 1 + 2 * len(events), "closing waits for nothing"
 
 
+async def test_batches_are_further_apart_while_statements_come(tmp_path: Path, database: str) -> None:
+    """A batch costs nearly the same however small it is: who runs many statements pays for few."""
+    limits = ShipperLimits(linger_s=0.01, busy_linger_s=3600, busy_entries=10)
+    events = [cleared() for _ in range(40)]
+    async with running(tmp_path, None) as ledger:
+        for event in events[:20]:
+            await ledger.record_decided(event)
+    async with running(tmp_path, database, shipper=limits) as ledger:
+        await until(lambda: ledger.metrics().shipped_events >= 20)
+        before = ledger.metrics().shipped_events
+        for event in events[20:]:
+            await ledger.record_decided(event)
+        assert ledger.metrics().shipped_events == before, "they gather"
+        await ledger.wait_until_shipped()
+        assert ledger.metrics().shipped_events >= before + 20, "unless somebody waits"
+
+
 async def test_much_does_not_wait_for_more(tmp_path: Path, database: str) -> None:
     limits = ShipperLimits(linger_s=3600, linger_bytes=1, batch_entries=10)
     events = [cleared() for _ in range(50)]

@@ -5,6 +5,7 @@ Kept below `.run/compare`, so that the second comparison with the same commit be
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import tomllib
@@ -15,6 +16,8 @@ from typing import Any
 ROOT = Path(__file__).parents[2]
 KEPT = ROOT / ".run" / "compare"
 LOCK = "constraints.txt"
+CHANGELOG = ROOT / "CHANGELOG.md"
+RELEASE = re.compile(r"## \[\d")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,17 +58,9 @@ def prepare_base(ref: str) -> Build:
 
 
 def last_release() -> str:
-    """Return the tag of the last release, or where none is tagged the commit that raised the version."""
-    found = subprocess.run(
-        ["git", "describe", "--tags", "--abbrev=0", "--match", "v*"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if found.returncode == 0:
-        return found.stdout.strip()
-    return _git("log", "-1", "--format=%H", "-G__version__ *=", "--", "gateway/__init__.py")
+    """Return the commit of the last release: that which gave it its section in the changelog."""
+    version = next(line for line in CHANGELOG.read_text().splitlines() if RELEASE.match(line))
+    return _git("log", "-1", "--format=%H", f"-S{version}", "--", CHANGELOG.name)
 
 
 def _locked(directory: Path) -> tuple[str, Any]:

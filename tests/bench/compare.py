@@ -29,11 +29,10 @@ from typing import Any
 import psutil
 
 from gateway.backends.embedded_spark import EmbeddedSpark, EmbeddedSparkOptions
-from gateway.frontends.users import set_user
 from gateway.reader.class_archive import find_spark_classes
 from gateway.reader.java_runtime import find_java, find_spark_home, jdk_openings
 from tests.bench.bare_relay import BareRelay
-from tests.bench.base_build import Build, last_release, prepare_base, this_build
+from tests.bench.base_build import ROOT, Build, last_release, prepare_base, this_build
 from tests.bench.compared import BARE, BASE, DIRECT, HAPROXY, ROWS, THIS, Measured, summarize
 from tests.bench.connect_client import ConnectClient
 from tests.bench.processes import GatewayProcesses, Load, Memory, cpu_s
@@ -95,6 +94,26 @@ class Side:
         return connect_session(self.connect_port, self.token, self.user)
 
 
+SET_USER = """
+import sys, pathlib
+from gateway.frontends.users import set_user
+path, user, password, *groups = sys.argv[1:]
+set_user(pathlib.Path(path), user, password=password, groups=groups)
+"""
+
+
+READ_SETTINGS = """
+import sys, pathlib
+from gateway.settings import load_settings
+load_settings(pathlib.Path(sys.argv[1]))
+"""
+
+
+def plain_environment() -> dict[str, str]:
+    """Return an environment in which a build finds its own modules only."""
+    return {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
+
+
 class BuiltGateway(RunningGateway):
     """`sluice serve` of one of the builds."""
 
@@ -106,13 +125,24 @@ class BuiltGateway(RunningGateway):
         return subprocess.Popen(
             [self._build.python, "-m", "gateway", "serve", "-c", str(self.config)],
             cwd=self._build.directory,
-            env={key: value for key, value in os.environ.items() if key != "PYTHONPATH"},
+            env=plain_environment(),
             stderr=subprocess.PIPE,
             text=True,
         )
 
     def be_patient(self) -> None:
-        """An older build may not know the settings."""
+        """As ever, where the build knows all of these settings."""
+        before = self.config.read_text()
+        super().be_patient()
+        read = subprocess.run(
+            [self._build.python, "-c", READ_SETTINGS, str(self.config)],
+            cwd=self._build.directory,
+            env=plain_environment(),
+            stderr=subprocess.DEVNULL,
+            check=False,
+        )
+        if read.returncode:
+            self.config.write_text(before)
 
 
 @contextlib.contextmanager
@@ -165,7 +195,11 @@ def gateway_side(name: str, build: Build, spark: Upstream, directory: Path, stac
     """Start a build's gateway, with a record of its own."""
     home = directory / name.replace(" ", "-")
     home.mkdir(mode=0o711)
-    set_user(home / "users.yaml", UNGOVERNED.user, password=PASSWORD, groups=sorted(UNGOVERNED.groups))
+    # By its own code: what a file of users may have has changed.
+    user = [str(home / "users.yaml"), UNGOVERNED.user, PASSWORD, *sorted(UNGOVERNED.groups)]
+    subprocess.run(
+        [build.python, "-c", SET_USER, *user], cwd=build.directory, env=plain_environment(), check=True
+    )
     connect: dict[str, Any] = {"host": spark.host, "port": spark.connect}
     if spark.token:
         (home / "token").touch(mode=0o600)
@@ -174,11 +208,10 @@ def gateway_side(name: str, build: Build, spark: Upstream, directory: Path, stac
     settings = {
         "listeners": {"thrift": {"port": 0}, "connect": {"port": 0}, "admin": {"port": 0}},
         "backend": {"thrift": {"host": spark.host, "port": spark.thrift}, "connect": connect},
-        "policies": {"paths": [str(POLICIES)]},
+        "policies": {"paths": [str(build.directory / POLICIES.relative_to(ROOT))]},
         "users": {"file": "users.yaml"},
         "ledger": {"directory": "ledger", "embedded": {"directory": "postgres"}},
         "sessions": {"per_user": 1000},
-        "reader": {"start_timeout_s": 300},
         "logging": {"format": "json"},
     }
     (home / "gateway.yaml").write_text(json.dumps(settings))

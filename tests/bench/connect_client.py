@@ -17,14 +17,14 @@ SERVICE = "/spark.connect.SparkConnectService/"
 class ConnectClient:
     """One connection with one session."""
 
-    def __init__(self, port: int, token: str, user: str = "bench") -> None:
+    def __init__(self, port: int, token: str, user: str = "bench", session: str = "") -> None:
         self._stack = ExitStack()
         channel = grpc.insecure_channel(f"127.0.0.1:{port}", options=[("grpc.use_local_subchannel_pool", 1)])
         self._stack.callback(channel.close)
         self._execute = channel.unary_stream(f"{SERVICE}ExecutePlan")
         self._release = channel.unary_unary(f"{SERVICE}ReleaseExecute")
         self._metadata = [("authorization", f"Bearer {token}")] if token else []
-        self._session, self._user = str(uuid.uuid4()), user
+        self.session, self._user = session or str(uuid.uuid4()), user
 
     def __enter__(self) -> Self:
         return self
@@ -36,7 +36,7 @@ class ConnectClient:
 
     def select_one(self) -> None:
         """Run `SELECT 1` as a reattachable plan, and release each response as it was read."""
-        ids: dict[str, Any] = {"session_id": self._session, "operation_id": str(uuid.uuid4())}
+        ids: dict[str, Any] = {"session_id": self.session, "operation_id": str(uuid.uuid4())}
         request = pb.ExecutePlanRequest(**ids)
         request.user_context.user_id = self._user
         request.plan.root.sql.query = "SELECT 1"

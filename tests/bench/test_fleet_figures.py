@@ -14,7 +14,7 @@ import sys
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
@@ -102,21 +102,35 @@ def gateways(
     set_user(home / "users.yaml", UNGOVERNED.user, password=PASSWORD, groups=sorted(UNGOVERNED.groups))
     (home / "dsn").touch(mode=0o600)
     (home / "dsn").write_text(postgres.dsn)
-    found = []
-    for number in (1, 2):
-        settings = {
-            "listeners": {"thrift": {"port": 0}, "connect": {"port": 0}, "admin": {"port": 0}},
-            "backend": {name: {"host": "127.0.0.1", "port": stub[name]} for name in ("thrift", "connect")},
-            "policies": {"paths": [str(POLICIES)]},
-            "users": {"file": "users.yaml"},
-            "ledger": {"directory": f"ledger-{number}", "dsn": {"file": "dsn"}},
-            "sessions": {"per_user": 1000},
-            "logging": {"format": "json"},
-        }
-        (home / f"gateway-{number}.yaml").write_text(json.dumps(settings))
-        found.append(RunningGateway(home / f"gateway-{number}.yaml").start())
+    found = [start_gateway(home, number, stub) for number in (1, 2)]
     yield found
     assert [one.stop() for one in found] == [0, 0]
+
+
+def start_gateway(home: Path, number: int, stub: dict[str, int], workers: int = 1) -> RunningGateway:
+    """Start a gateway before the stub, with a record of its own."""
+    settings = {
+        "workers": workers,
+        "listeners": {"thrift": {"port": 0}, "connect": {"port": 0}, "admin": {"port": 0}},
+        "backend": {name: {"host": "127.0.0.1", "port": stub[name]} for name in ("thrift", "connect")},
+        "policies": {"paths": [str(POLICIES)]},
+        "users": {"file": "users.yaml"},
+        "ledger": {"directory": f"ledger-{number}", "dsn": {"file": "dsn"}},
+        "sessions": {"per_user": 1000},
+        "logging": {"format": "json"},
+    }
+    (home / f"gateway-{number}.yaml").write_text(json.dumps(settings))
+    return RunningGateway(home / f"gateway-{number}.yaml").start()
+
+
+@pytest.fixture(scope="module")
+def by_workers(
+    gateways: list[RunningGateway], directory: Path, stub: dict[str, int]
+) -> Iterator[dict[int, RunningGateway]]:
+    """A gateway of one process and one of two workers."""
+    several = start_gateway(directory / "fleet", 3, stub, workers=2)
+    yield {1: gateways[0], 2: several}
+    assert several.stop() == 0
 
 
 class ThriftStatements:
@@ -154,6 +168,13 @@ class ConnectStatements:
 Statements = Callable[[RunningGateway, ExitStack], Any]
 
 
+def list_serving(gateway: RunningGateway) -> list[int]:
+    """Return the processes that serve: the gateway's own, or its workers."""
+    children = psutil.Process(gateway.pid).children()
+    workers = [one.pid for one in children if "gateway.cli.worker" in one.cmdline()]
+    return workers or [gateway.pid]
+
+
 def tree_of(pid: int) -> list[psutil.Process]:
     root = psutil.Process(pid)
     return [root, *root.children(recursive=True)]
@@ -164,10 +185,11 @@ def run_statements(
 ) -> Counted | None:
     """Have all gateways run as many statements as they can. None where they cannot be given a share."""
     with ExitStack() as stack:
-        clients = [make(gateway, stack) for gateway in gateways for _ in range(CLIENTS)]
+        serving = {gateway: list_serving(gateway) for gateway in gateways}
+        clients = [make(one, stack) for one, pids in serving.items() for _ in range(CLIENTS * len(pids))]
         for client in clients:
             client.run()
-        trees = [tree_of(gateway.pid) for gateway in gateways]
+        trees = [tree_of(pid) for pids in serving.values() for pid in pids]
         for tree in trees:
             if not stack.enter_context(share_of_a_core([one.pid for one in tree], share)):
                 return None
@@ -205,52 +227,46 @@ def run_statements(
         statements_s=statements / took,
         cpu_ms=1e3 * (ours_now - ours) / statements,
         postgres_ms=1e3 * (theirs_now - theirs) / statements,
-        share=(ours_now - ours) / took / (share * len(gateways)),
+        share=(ours_now - ours) / took / (share * len(trees)),
     )
 
 
-@pytest.mark.parametrize(
-    ("endpoint", "make"), [("Thrift", ThriftStatements), ("Spark Connect", ConnectStatements)]
-)
-def test_two_gateways_beside_one(
-    record: Record,
-    gateways: list[RunningGateway],
+ENDPOINTS = [("Thrift", ThriftStatements), ("Spark Connect", ConnectStatements)]
+
+
+def compare(
+    sides: Mapping[int, Sequence[RunningGateway]],
     postgres: EmbeddedPostgres,
-    quick: bool,
-    endpoint: str,
     make: Statements,
-) -> None:
-    record.begin(f"Fleet: statements of one gateway and of two, {endpoint}")
-    one: list[Counted] = []
-    two: list[Counted] = []
+    *,
+    quick: bool,
+) -> list[tuple[Counted, Counted]]:
+    """Return what one did beside what two did, of the rounds in which the machine had room for them."""
+    pairs: list[tuple[Counted, Counted]] = []
     for n in range(TRIES):
         measured = {}
         for count in (1, 2) if n % 2 else (2, 1):
-            found = run_statements(gateways[:count], postgres, make, share=SHARE)
+            found = run_statements(sides[count], postgres, make, share=SHARE)
             if found is None:
                 pytest.skip("control groups cannot be written")
             measured[count] = found
         if min(measured[1].share, measured[2].share) >= ROOM:
-            one.append(measured[1])
-            two.append(measured[2])
-        if len(one) == (1 if quick else ROUNDS):
+            pairs.append((measured[1], measured[2]))
+        if len(pairs) == (1 if quick else ROUNDS):
             break
-    if not one:
-        pytest.skip("the machine has no room for two gateways")
-    gateway, *others = tree_of(gateways[0].pid)
-    parser = next(one for one in others if "sluice.ReaderMain" in one.cmdline())
+    if not pairs:
+        pytest.skip("the machine has no room for two")
+    return pairs
+
+
+def add_figure(record: Record, name: str, pairs: Sequence[tuple[Counted, Counted]]) -> None:
+    ratios = sorted(b.statements_s / a.statements_s for a, b in pairs)
+    ratio, cost = ratios[len(ratios) // 2], sorted(b.cpu_ms / a.cpu_ms for a, b in pairs)
+    a, b = (sorted(found, key=lambda x: x.cpu_ms)[len(found) // 2] for found in zip(*pairs, strict=True))
     record.add(
         SECTION,
-        f"memory of a gateway with both endpoints, after {endpoint}",
-        f"{gateway.memory_info().rss / MIB:.0f} MiB, its parser {parser.memory_info().rss / MIB:.0f}",
-    )
-    pairs = sorted(b.statements_s / a.statements_s for a, b in zip(one, two, strict=True))
-    ratio, cost = pairs[len(pairs) // 2], sorted(b.cpu_ms / a.cpu_ms for a, b in zip(one, two, strict=True))
-    a, b = (sorted(found, key=lambda x: x.cpu_ms)[len(found) // 2] for found in (one, two))
-    record.add(
-        SECTION,
-        f"statements of two gateways, {endpoint}, each with {SHARE:g} of a core",
-        f"{ratio:.2f} × one ({', '.join(f'{x:.2f}' for x in pairs)}; {a.statements_s:.0f} and "
+        name,
+        f"{ratio:.2f} × one ({', '.join(f'{x:.2f}' for x in ratios)}; {a.statements_s:.0f} and "
         f"{b.statements_s:.0f} a second; {a.cpu_ms:.2f} and {b.cpu_ms:.2f} ms CPU for each, PostgreSQL "
         f"{a.postgres_ms:.2f} and {b.postgres_ms:.2f}; {a.share:.0%} and {b.share:.0%} of their shares used)",
         aim="≥ 1.8 ×",
@@ -261,3 +277,39 @@ def test_two_gateways_beside_one(
         cpu_ratio=cost[len(cost) // 2],
         postgres_ms=b.postgres_ms,
     )
+
+
+@pytest.mark.parametrize(("endpoint", "make"), ENDPOINTS)
+def test_two_gateways_beside_one(
+    record: Record,
+    gateways: list[RunningGateway],
+    postgres: EmbeddedPostgres,
+    quick: bool,
+    endpoint: str,
+    make: Statements,
+) -> None:
+    record.begin(f"Fleet: statements of one gateway and of two, {endpoint}")
+    pairs = compare({1: gateways[:1], 2: gateways}, postgres, make, quick=quick)
+    gateway, *others = tree_of(gateways[0].pid)
+    parser = next(one for one in others if "sluice.ReaderMain" in one.cmdline())
+    record.add(
+        SECTION,
+        f"memory of a gateway with both endpoints, after {endpoint}",
+        f"{gateway.memory_info().rss / MIB:.0f} MiB, its parser {parser.memory_info().rss / MIB:.0f}",
+    )
+    add_figure(record, f"statements of two gateways, {endpoint}, each with {SHARE:g} of a core", pairs)
+
+
+@pytest.mark.parametrize(("endpoint", "make"), ENDPOINTS)
+def test_two_workers_beside_one(
+    record: Record,
+    by_workers: dict[int, RunningGateway],
+    postgres: EmbeddedPostgres,
+    quick: bool,
+    endpoint: str,
+    make: Statements,
+) -> None:
+    record.begin(f"Fleet: statements of a gateway and of one with two workers, {endpoint}")
+    sides = {count: [gateway] for count, gateway in by_workers.items()}
+    pairs = compare(sides, postgres, make, quick=quick)
+    add_figure(record, f"statements of two workers, {endpoint}, each with {SHARE:g} of a core", pairs)

@@ -18,6 +18,7 @@ from gateway.frontends.authentication import Authenticator
 from gateway.frontends.connect_server import ConnectLimits, ConnectServer
 from gateway.frontends.connection_limits import ConnectionLimiter, ConnectionLimits
 from gateway.frontends.guessing import FailedLogins, LoginLimits
+from gateway.frontends.sibling_calls import Siblings
 from gateway.frontends.tokens import new_token
 from gateway.frontends.users import User
 from gateway.model.principal import Principal
@@ -91,7 +92,11 @@ class Listening:
     """A running listener; `service` is what stands behind it, `world` has the ledger of logins."""
 
     def __init__(
-        self, limits: ConnectLimits | None, logins: LoginLimits | None, doors: ConnectionLimits | None = None
+        self,
+        limits: ConnectLimits | None,
+        logins: LoginLimits | None,
+        doors: ConnectionLimits | None = None,
+        siblings: Siblings | None = None,
     ) -> None:
         self.world = World()
         self.service = FakeConnect()
@@ -113,6 +118,7 @@ class Listening:
             ),
             door=ConnectionLimiter("connect", doors),
             limits=limits,
+            siblings=siblings,
             clock=lambda: self.now,
         )
         self.port = 0
@@ -157,8 +163,9 @@ async def connect_listening(
     *,
     tls: bool = False,
     doors: ConnectionLimits | None = None,
+    siblings: Siblings | None = None,
 ) -> AsyncIterator[Listening]:
-    here = Listening(limits, logins, doors)
+    here = Listening(limits, logins, doors, siblings)
     certificate = None
     if tls:
         certificate = connect_context_of(

@@ -277,6 +277,8 @@ async def test_an_argument_has_one_value_wherever_its_markers_are(lab: Lab) -> N
         assert found.sqlstate == "42K0E"
     same = await lab.cleared("EXECUTE IMMEDIATE 'SELECT :a = :a' USING current_timestamp() AS a")
     assert same.forwarded.count("current_timestamp") == 2
+
+
 async def test_arguments_are_parts_of_names(lab: Lab) -> None:
     inner = "SELECT IDENTIFIER(:a \\'d\\') FROM IDENTIFIER(:b \\'tered\\')"
     text = f"EXECUTE IMMEDIATE '{inner}' USING 'i' AS a, {{}} AS b"

@@ -96,7 +96,7 @@ REMOVALS = (
     Removal(
         "cached-restrictions",
         "a clearance rests on restrictions",
-        Condition("cached is not None and _still_rests(cached, catalog, principals)"),
+        Becomes("_still_rests(cached, catalog, self._policies.principals)"),
         WHOLE,
     ),
     Removal("salted-not-cached", "a salt serves one statement", Becomes("not anew"), WHOLE),

@@ -50,8 +50,8 @@ between them, or a variable that was declared with a string, or set to one since
 recorded and sent with that written out. Arguments of `USING` are literals, variables, and what Spark's
 functions compute of these, but for those that give another value each time (`rand()`), which Spark refuses
 too; strings, and variables whose string is known, are names as well, as in
-`EXECUTE IMMEDIATE 'SELECT * FROM IDENTIFIER(:t)' USING 'sales.orders' AS t`. `INTO` takes variables. Any other
-text or name is not known before it runs, and is refused.
+`EXECUTE IMMEDIATE 'SELECT * FROM IDENTIFIER(:t)' USING 'sales.orders' AS t`. `INTO` takes variables. Any
+other text or name is not known before it runs, and is refused.
 
 ## Global temporary views
 

@@ -1,0 +1,171 @@
+"""A gateway of two workers before a stub Spark: one session is one session through either, and the record
+loses nothing when one of them is killed."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import asyncpg
+import grpc
+import psutil
+import pytest
+
+from gateway.database.postgres import EmbeddedPostgres
+from gateway.frontends.users import set_user
+from tests.bench.compare import stub_spark
+from tests.bench.connect_client import ConnectClient
+from tests.bench.raw_client import RawClient, Server
+from tests.e2e.running import RunningGateway, until
+from tests.speed import patience
+from tests.tpch.governed import POLICIES, UNGOVERNED
+
+pytestmark = [pytest.mark.night, pytest.mark.timeout(600)]
+
+PASSWORD = "correct horse battery"
+KILLS = 4
+RECORD = """
+SELECT count(*) FILTER (WHERE kind = 'decided') AS begun,
+       count(*) FILTER (WHERE kind = 'completed' AND body->>'outcome' = 'finished') AS finished,
+       count(*) FILTER (WHERE kind IN ('completed', 'abandoned')) AS ended,
+       count(DISTINCT statement_id) FILTER (WHERE kind IN ('completed', 'abandoned')) AS ended_once
+FROM sluice.audit_event WHERE statement_id IS NOT NULL AND user_name = $1"""
+
+
+@pytest.fixture(scope="module")
+def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedPostgres]:
+    directory = tmp_path_factory.mktemp("workers")
+    directory.chmod(0o711)
+    server = EmbeddedPostgres(directory / "postgres")
+    server.start(patience(60))
+    yield server
+    server.stop()
+
+
+@pytest.fixture(scope="module")
+def gateway(postgres: EmbeddedPostgres, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningGateway]:
+    home = tmp_path_factory.mktemp("gateway")
+    set_user(home / "users.yaml", UNGOVERNED.user, password=PASSWORD, groups=sorted(UNGOVERNED.groups))
+    (home / "dsn").touch(mode=0o600)
+    (home / "dsn").write_text(postgres.dsn)
+    with stub_spark() as spark:
+        settings = {
+            "workers": 2,
+            "listeners": {name: {"port": 0} for name in ("thrift", "connect", "admin")},
+            "backend": {
+                "thrift": {"host": spark.host, "port": spark.thrift},
+                "connect": {"host": spark.host, "port": spark.connect},
+            },
+            "policies": {"paths": [str(POLICIES)]},
+            "users": {"file": "users.yaml"},
+            "ledger": {"directory": "ledger", "dsn": {"file": "dsn"}},
+            "logging": {"format": "json"},
+        }
+        (home / "gateway.yaml").write_text(json.dumps(settings))
+        running = RunningGateway(home / "gateway.yaml").start()
+        try:
+            yield running
+        finally:
+            assert running.stop() == 0
+
+
+def list_workers(gateway: RunningGateway) -> list[psutil.Process]:
+    children = psutil.Process(gateway.pid).children()
+    return [one for one in children if "gateway.cli.worker" in one.cmdline()]
+
+
+def connect(gateway: RunningGateway) -> RawClient:
+    return RawClient(Server(gateway.host, gateway.port, UNGOVERNED.user, PASSWORD))
+
+
+def connect_plans(gateway: RunningGateway, session: str = "") -> ConnectClient:
+    return ConnectClient(gateway.connect_port, f"{UNGOVERNED.user}:{PASSWORD}", session=session)
+
+
+def count_by_worker(gateway: RunningGateway, metric: str) -> dict[str, float]:
+    _, page = gateway.admin("/metrics")
+    lines = (line.split() for line in page.splitlines() if line.startswith(f'{metric}{{worker="'))
+    return {name.split('"')[1]: float(value) for name, value in lines}
+
+
+def test_sessions_are_shared_out_and_each_is_found_through_either_worker(gateway: RunningGateway) -> None:
+    with contextlib.ExitStack() as stack:
+        for _ in range(4):
+            stack.enter_context(connect(gateway)).in_four_calls("SELECT 1")
+        assert count_by_worker(gateway, "sluice_connections") == {"1": 2.0, "2": 2.0}
+        one = stack.enter_context(connect_plans(gateway))
+        one.select_one()
+        for _ in range(3):
+            stack.enter_context(connect_plans(gateway, one.session)).select_one()
+
+
+def test_the_record_loses_nothing_when_workers_are_killed(
+    gateway: RunningGateway, postgres: EmbeddedPostgres
+) -> None:
+    over = threading.Event()
+    answered: list[int] = []
+
+    def ask(number: int) -> None:
+        count = 0
+        while not over.is_set():
+            # What was cut is begun anew, as clients do.
+            with contextlib.suppress(OSError, AssertionError, grpc.RpcError):
+                if number % 2:
+                    with connect(gateway) as client:
+                        while not over.is_set():
+                            client.in_four_calls("SELECT 1")
+                            count += 1
+                else:
+                    with connect_plans(gateway) as plans:
+                        while not over.is_set():
+                            plans.select_one()
+                            count += 1
+        answered.append(count)
+
+    threads = [threading.Thread(target=ask, args=(number,)) for number in range(6)]
+    for thread in threads:
+        thread.start()
+    for kill in range(KILLS):
+        before = count_by_worker(gateway, "sluice_ledger_recorded_events")
+        until(lambda: _has_grown(gateway, before), "statements run")  # noqa: B023
+        killed = list_workers(gateway)[kill % 2]
+        os.kill(killed.pid, signal.SIGKILL)
+        until(lambda: len(list_workers(gateway)) == 2 and _are_up(gateway), "the worker is replaced")
+    over.set()
+    for thread in threads:
+        thread.join(patience(60))
+    found: dict[str, Any] = {}
+
+    def is_settled() -> bool:
+        found.update(asyncio.run(_read_record(postgres.dsn)))
+        return bool(found["begun"] == found["ended"] and found["finished"] >= sum(answered))
+
+    until(is_settled, "each statement has its end in the record")
+    assert found["ended"] == found["ended_once"]
+
+
+def _has_grown(gateway: RunningGateway, before: dict[str, float]) -> bool:
+    with contextlib.suppress(OSError):
+        now = count_by_worker(gateway, "sluice_ledger_recorded_events")
+        return any(now[name] > before.get(name, 0.0) + 20 for name in now)
+    return False
+
+
+def _are_up(gateway: RunningGateway) -> bool:
+    with contextlib.suppress(OSError):
+        return gateway.admin("/readyz")[0] == 200 and len(count_by_worker(gateway, "sluice_sessions")) == 2
+    return False
+
+
+async def _read_record(dsn: str) -> Any:
+    connection = await asyncpg.connect(dsn)
+    try:
+        return dict(await connection.fetchrow(RECORD, UNGOVERNED.user))
+    finally:
+        await connection.close()
