@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -57,7 +58,7 @@ async def test_pages_of_a_large_record(record: Record, quick: bool, database: st
     try:
         processes = [psutil.Process(), psutil.Process(await connection.fetchval("SELECT pg_backend_pid()"))]
         for name, query in QUERIES.items():
-            wall, spent = await _measure(lambda query=query: load_page(connection, query), processes)
+            wall, spent = await _measure(partial(load_page, connection, query), processes)
             record.add(
                 "Console",
                 f"record of {events:,}, {name}",
