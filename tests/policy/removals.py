@@ -57,8 +57,6 @@ REMOVALS = (
     Removal(
         "access-not-allowed", "§1.3 an access that is not allowed", Never(), "worked_examples evaluation"
     ),
-    Removal("added-plain", "nobody unmasks from a service that is added", Never(), "added_services"),
-    Removal("added-whole", "a service is added whole or not at all", Never(), "added_services"),
     Removal("disabled-policies", "§1.3 disabled policies", Never(), "worked_examples"),
     Removal("additional-resources", "§1.3 additional resources", DropElement(1), "worked_examples"),
     Removal("self-and-descendants", "§2.2 self and all descendants", Never(), "matching"),

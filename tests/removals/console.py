@@ -34,6 +34,10 @@ REMOVALS = (
         "console.test_downloads",
     ),
     Removal("console-rate", "who asks too often waits", Never(), "console.test_guards"),
+    Removal(
+        "added-plain", "nobody unmasks from a service that is added", Never(), "policy.test_added_services"
+    ),
+    Removal("added-whole", "a service is added whole or not at all", Never(), "policy.test_added_services"),
     Removal("console-places", "nobody has all streams to himself", Becomes("False"), "console.test_guards"),
     Removal(
         "console-places-of-the-gone",

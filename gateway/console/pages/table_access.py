@@ -19,7 +19,7 @@ from gateway.console.routes import (
 )
 from gateway.errors import PoliciesStale
 from gateway.model.bounded import BoundedDict
-from gateway.model.catalog import Table, TableName, quote_parts, split_name
+from gateway.model.catalog import Table, TableName, quote, quote_parts, split_name
 from gateway.model.context import AccessContext
 from gateway.model.policy import PolicySet
 from gateway.model.principal import Principal
@@ -278,19 +278,31 @@ class TableAccessPages:
             principal = await self._may_act_as(viewer, asked.user)  # RULE (console-sample-right)
         if principal is None:
             raise NotFound("there is no such user, or you may not act as them (`logins.impersonation`)")
-        text = f"SELECT * FROM {quote_parts(name.parts)} LIMIT {SAMPLE_ROWS}"
-        columns, rows, statement = await self._run_sample(principal, viewer, text, SAMPLE_ROWS)
+        columns = await self._list_readable(principal, name)
+        what = ", ".join(map(quote, columns)) or "*"
+        text = f"SELECT {what} FROM {quote_parts(name.parts)} LIMIT {SAMPLE_ROWS}"
+        shown, rows, statement = await self._run_sample(principal, viewer, text, SAMPLE_ROWS)
         sample = TableSample(
             id=secrets.token_urlsafe(16),
             table=str(name),
             user=principal.user,
             by=viewer.user,
-            columns=columns,
+            columns=shown,
             rows=tuple(tuple(cell[:MAX_CELL_CHARS] for cell in row) for row in rows),
             statement_id=statement,
         )
         self._samples[sample.id] = sample
         return sample
+
+    async def _list_readable(self, principal: Principal, name: TableName) -> list[str]:
+        """Return the columns that somebody may select: `*` would be refused where there are others."""
+        table = await self._look_up(name)
+        if table is None:
+            return []
+        context = AccessContext(time=self._now(), client_type="console", action="QUERY")
+        resource = Resource.table(name.catalog, name.database, name.table, table.owner)
+        report = report_table(self._policies.current, principal, resource, table.columns, context)
+        return [one.name for one in report.columns if one.sight != "denied"]
 
     async def show_sample(self, viewer: Viewer, asked: SampleKey) -> TableSample:
         found = self._samples.get(asked.sample)

@@ -15,6 +15,7 @@ import pytest_asyncio
 from aiohttp.test_utils import TestServer
 
 from gateway.app.console import make_oidc
+from gateway.console.login_sessions import ConsoleSession
 from gateway.console.oidc import OidcClient
 from gateway.errors import AuthenticationFailed
 from gateway.frontends.jwt_logins import JwtLogins, JwtRules, TokenRefused
@@ -72,8 +73,8 @@ class Console(FakeConsole):
         except TokenRefused as refused:
             raise AuthenticationFailed(str(refused)) from None
 
-    async def _confirm(self, session: object) -> Principal | None:
-        return session.principal  # type: ignore[attr-defined]
+    async def _confirm(self, session: ConsoleSession) -> Principal | None:
+        return session.principal
 
 
 @pytest.fixture(scope="module")
