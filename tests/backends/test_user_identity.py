@@ -14,7 +14,13 @@ from gateway.backends.spark_connect import SparkConnectBackend, SparkConnectOpti
 from gateway.errors import AuthenticationFailed, BackendMismatch, BackendUnavailable, InvalidRequest
 from gateway.model.principal import Principal
 from gateway.model.reading_settings import READING_SETTINGS
-from gateway.model.spark_configuration import READING_PARSERS, READING_VERSION, ParserConfiguration
+from gateway.model.spark_configuration import (
+    PARSER,
+    PARSER_CLASSES,
+    READING_PARSERS,
+    READING_VERSION,
+    ParserConfiguration,
+)
 from gateway.model.spark_logins import SparkLogin
 from gateway.session.ports import Envelope
 from gateway.wire import connect_calls
@@ -205,7 +211,7 @@ async def before_sluice(server: FakeConnectServer) -> AsyncIterator[SparkConnect
             port=server.port,
             user_tokens=token_of,
             is_sluice=True,
-            reader=ParserConfiguration(version="4.3.0", parsers=("A", "B")),
+            reader=ParserConfiguration(version="4.3.0"),
             connect_timeout_s=patience(5),
         )
     )
@@ -217,7 +223,8 @@ async def before_sluice(server: FakeConnectServer) -> AsyncIterator[SparkConnect
 
 def tells_reading(server: FakeConnectServer, **differing: str) -> None:
     """Have the server answer as a Sluice does that takes this gateway for one."""
-    told = {**READING_SETTINGS, READING_VERSION: "4.3.1", READING_PARSERS: "A\nB", **differing}
+    parsers = "\n".join([PARSER, *sorted(PARSER_CLASSES - {PARSER})])
+    told = {**READING_SETTINGS, READING_VERSION: "4.3.1", READING_PARSERS: parsers, **differing}
 
     async def answer(request: bytes, context: Any) -> bytes:
         message = pb.ConfigRequest.FromString(request)
