@@ -133,7 +133,7 @@ class _Context:
         if len(offered) != 4:
             raise MalformedMessage("an offer of protections has four bytes")
         chosen = next((one for one in self._login.qop if offered[0] & QOP_BITS[one]), None)
-        if chosen is None:  # RULE (kerberos-backend-qop)
+        if chosen is None:
             raise BackendUnavailable(
                 "Spark offers no protection (QOP) of those in the settings", lasting=True
             )

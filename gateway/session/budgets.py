@@ -11,8 +11,8 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import NamedTuple
@@ -211,7 +211,6 @@ class Budgets:
     ) -> None:
         self.shared = shared
         self._shares = shares or Shares()
-        self._opening = asyncio.Lock()
         self.running = RunningCounts(self._shares)
         self._policies = policies
         self._find_source = source
@@ -244,21 +243,17 @@ class Budgets:
         for account in seat.accounts:
             self._shares.take_out(_of_sessions(account))
 
-    @asynccontextmanager
-    async def opening(self, principal: Principal, client: Client, backend: str) -> AsyncIterator[None]:
-        """Have a session opened within, of what the sessions at other gateways leave."""
+    async def ask_for_session(self, principal: Principal, client: Client, backend: str) -> None:
+        """Have room for one more session, of what those at other gateways leave. It is the caller's until it
+        awaits something."""
         wanted = {
             _of_sessions(one.account): one.limit.bounds["sessions"]
             for one in self._find(principal, client, backend)
             if "sessions" in one.limit.bounds
         }
-        if not wanted or not self._shares.are_counted_together:
-            yield
-            return
-        # One after the other: what was asked for is nobody else's.
-        async with self._opening:
+        if wanted:
+            # Many ask at once, and those who wait meanwhile by one question: whoever goes on has counted.
             await self._shares.ask(wanted)
-            yield
 
     async def keep_shares(self) -> None:
         """Ask for shares of limits for who waits, and give back those that nobody uses, until cancelled."""

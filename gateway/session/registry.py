@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
@@ -72,9 +72,9 @@ class Registry(Generic[K, S]):
     def all(self) -> list[S]:
         return list(self.sessions.values())
 
-    def ask_for_room(self, principal: Principal, client: Client) -> AbstractAsyncContextManager[None]:
-        """Have a place taken within, of what the sessions at other gateways leave."""
-        return self._budgets.opening(principal, client, self._backend)
+    async def ask_for_room(self, principal: Principal, client: Client) -> None:
+        """Have a place to `reserve` at once, if the sessions at other gateways leave one."""
+        await self._budgets.ask_for_session(principal, client, self._backend)
 
     def reserve(self, principal: Principal, client: Client) -> Seat:
         """Take a place for a session that is about to be opened. Raises BackendNotAllowed, LimitExceeded,

@@ -94,10 +94,8 @@ class Sessions(EndpointSessions[bytes, Session]):
         recorded and refused as such; when one is refused, so is the session.
         """
         principal = await self.admit(principal, client)
-        async with (
-            self.recording_refusals(principal, client),
-            self._registry.ask_for_room(principal, client),
-        ):
+        await self._registry.ask_for_room(principal, client)
+        async with self.recording_refusals(principal, client):
             seat = self._registry.reserve(principal, client)
         session_catalogs, first = self._dependencies.session_catalogs, self._dependencies.first_context
         catalogs = frozenset(session_catalogs().items())

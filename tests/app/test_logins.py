@@ -7,11 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from gateway.app.logins import make_impersonation, make_logins
+from gateway.app.logins import jwt_rules, make_impersonation, make_logins
 from gateway.errors import Faults
 from gateway.frontends.users import Users
 from gateway.model.credentials import ClientCertificate, Password
 from gateway.settings.loading import parse_settings
+from gateway.settings.logins import JwtSettings
 from gateway.settings.models import Settings
 from tests.frontends.listening import user
 from tests.frontends.test_certificate_logins import der
@@ -84,3 +85,11 @@ def test_a_rule_that_cannot_be_used_is_a_fault_at_the_start(tmp_path: Path) -> N
     )
     with pytest.raises(Faults, match=r"logins\.certificates\.rules"):
         make_logins(settings, lambda: USERS)
+
+
+def test_only_of_a_gateway_a_token_says_through_which_gateway_somebody_comes() -> None:
+    claims = {"sluice_gateway": "any", "region": "r"}
+    told = {"issuer": "https://id.example", "audiences": ("sluice",), "attribute_claims": claims}
+    assert jwt_rules(JwtSettings(**told)).attribute_claims == {"region": ("r",)}  # type: ignore[arg-type]
+    of_gateway = jwt_rules(JwtSettings(**told, gateway=True)).attribute_claims  # type: ignore[arg-type]
+    assert of_gateway == {"region": ("r",), "sluice_gateway": ("sluice_gateway",)}

@@ -11,8 +11,16 @@ import pytest
 import structlog.testing
 
 from gateway.backends.spark_connect import SparkConnectBackend, SparkConnectOptions, SparkConnectUser
-from gateway.errors import AuthenticationFailed, BackendUnavailable, InvalidRequest
+from gateway.errors import AuthenticationFailed, BackendMismatch, BackendUnavailable, InvalidRequest
 from gateway.model.principal import Principal
+from gateway.model.reading_settings import READING_SETTINGS
+from gateway.model.spark_configuration import (
+    PARSER,
+    PARSER_CLASSES,
+    READING_PARSERS,
+    READING_VERSION,
+    ParserConfiguration,
+)
 from gateway.model.spark_logins import SparkLogin
 from gateway.session.ports import Envelope
 from gateway.wire import connect_calls
@@ -193,3 +201,63 @@ async def test_a_user_of_the_gateways_own_name_cannot_name_the_session_of_its_pr
         probed = [pb.ConfigRequest.FromString(request).session_id for request in asked]
         assert len(set(probed)) == 2
         assert all(map(is_uuid, probed))
+
+
+@contextlib.asynccontextmanager
+async def before_sluice(server: FakeConnectServer) -> AsyncIterator[SparkConnectBackend]:
+    backend = SparkConnectBackend(
+        SparkConnectOptions(
+            host="127.0.0.1",
+            port=server.port,
+            user_tokens=token_of,
+            is_sluice=True,
+            reader=ParserConfiguration(version="4.3.0"),
+            connect_timeout_s=patience(5),
+        )
+    )
+    try:
+        yield backend
+    finally:
+        await backend.close()
+
+
+def tells_reading(server: FakeConnectServer, **differing: str) -> None:
+    """Have the server answer as a Sluice does that takes this gateway for one."""
+    parsers = "\n".join([PARSER, *sorted(PARSER_CLASSES - {PARSER})])
+    told = {**READING_SETTINGS, READING_VERSION: "4.3.1", READING_PARSERS: parsers, **differing}
+
+    async def answer(request: bytes, context: Any) -> bytes:
+        message = pb.ConfigRequest.FromString(request)
+        assert message.operation.WhichOneof("op_type") == "get_all", "nothing is set there"
+        pairs = [pb.KeyValue(key=key, value=value) for key, value in told.items()]
+        response = pb.ConfigResponse(session_id=message.session_id, server_side_session_id="s", pairs=pairs)
+        return response.SerializeToString()
+
+    server.answers["Config"] = answer
+    server.answers["ReleaseSession"] = answering(b"")
+
+
+async def test_another_sluice_tells_how_texts_are_read_and_nothing_is_set_there() -> None:
+    async with spark_connect() as server, before_sluice(server) as backend:
+        tells_reading(server)
+        opened = await user(backend).open_session(SESSION, "bob")
+        assert opened.id == "s"
+        assert READING_VERSION not in opened.settings
+
+
+@pytest.mark.parametrize(
+    "differing",
+    [{READING_VERSION: "4.2.0"}, {READING_PARSERS: "A"}, {"spark.sql.caseSensitive": "true"}],
+)
+async def test_another_sluice_that_reads_otherwise_gets_nothing(differing: dict[str, str]) -> None:
+    async with spark_connect() as server, before_sluice(server) as backend:
+        tells_reading(server, **differing)
+        with pytest.raises(BackendMismatch):
+            await user(backend).open_session(SESSION, "bob")
+
+
+async def test_what_tells_nothing_is_no_sluice_that_takes_this_one_for_a_gateway() -> None:
+    async with spark_connect() as server, before_sluice(server) as backend:
+        tells_reading(server, **{READING_VERSION: ""})
+        with pytest.raises(BackendUnavailable, match=r"logins\.jwt\.gateway"):
+            await user(backend).open_session(SESSION, "bob")

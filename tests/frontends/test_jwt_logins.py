@@ -258,6 +258,29 @@ async def test_a_set_without_a_key_that_can_be_used_lets_nobody_in(document: Any
         await issuer.logins().check(token())
 
 
+@pytest.mark.parametrize("kid", ["curve", None])
+@pytest.mark.parametrize(
+    "odd",
+    [
+        None,
+        {"kty": {}},
+        {"kty": "AKP", "alg": "ML-DSA-44", "pub": "AA"},
+        {"kty": "EC", "crv": ["P-256"], "x": "AA", "y": "AA"},
+        {"kty": "OKP", "crv": "X25519", "x": "A" * 43},
+        {**public(CURVE, "curve"), "alg": ["ES256"]},
+        {**public(CURVE, "curve"), "kid": {}, "x": None},
+        {**public(KEY, "curve"), "n": "AQ", "e": []},
+        public(ec.generate_private_key(ec.SECP384R1()), "curve"),
+        public(OTHER, "curve"),
+    ],
+)
+async def test_a_key_that_is_not_understood_spoils_no_other(odd: Any, kid: str | None) -> None:
+    issuer = Issuer()
+    issuer.documents[f"{ISSUER}/keys"] = {"keys": [public(KEY, "one"), odd, public(CURVE, "curve")]}
+    assert (await issuer.logins().check(token(CURVE, kid=kid, alg="ES256"))).user == "Eva"
+    assert (await issuer.logins().check(token(kid="one" if kid else None))).user == "Eva"
+
+
 @pytest.mark.parametrize(
     "document", [[], {"issuer": "https://evil.example", "jwks_uri": "x"}, {"issuer": ISSUER}]
 )

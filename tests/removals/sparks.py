@@ -211,6 +211,30 @@ REMOVALS = (
         "backends.test_user_identity",
     ),
     Removal(
+        "gssapi-server-proven",
+        "no server is believed before it has proved who it is",
+        Never(),
+        "wire.test_sasl_frames",
+    ),
+    Removal(
+        "reading-told-by-gateway",
+        "what does not tell how texts are read gets none",
+        Never(),
+        "backends.test_user_identity",
+    ),
+    Removal(
+        "session-of-its-gateway",
+        "a session is of the gateway that it was opened through",
+        Never(),
+        "session.connect.test_sessions",
+    ),
+    Removal(
+        "gateway-claim-of-gateways",
+        "of other issuers no token names a gateway",
+        Deleted(),
+        "app.test_logins",
+    ),
+    Removal(
         "uploads-of-one-user",
         "no upload goes to another user's session",
         Never(),

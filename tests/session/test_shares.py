@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -50,6 +51,7 @@ class MemoryShareStore:
         self, asked: Mapping[ShareKey, tuple[int, int, int]]
     ) -> Mapping[ShareKey, tuple[int, bool]] | None:
         self.asked += 1
+        await asyncio.sleep(0)
         if self.is_down:
             return None
         found = {}
@@ -175,3 +177,14 @@ async def test_nothing_is_kept_of_users_who_are_gone(has_others: bool) -> None:
         await world.look(one)
     kept = (one._used, one._waiting, one._asking, one._most, one._granted, one._free_since, one._contended)
     assert not any(kept), kept
+
+
+async def test_many_who_open_at_once_ask_by_few_questions_and_get_no_more_than_there_is() -> None:
+    world = World()
+    one, other = world.join(), world.join()
+    for _ in range(5):
+        assert await take(other, SESSIONS, 20)
+    found = await asyncio.gather(*(take(one, SESSIONS, 20) for _ in range(15)))
+    assert found == [True] * 15
+    assert world.stores[0].asked <= 2
+    assert not any(await asyncio.gather(*(take(one, SESSIONS, 20) for _ in range(5))))

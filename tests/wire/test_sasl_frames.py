@@ -14,6 +14,7 @@ from gateway.wire.frames import FrameSplitter, frame
 from gateway.wire.sasl import (
     GSSAPI,
     PLAIN,
+    GssapiClient,
     HandshakeRefused,
     PlainClient,
     SaslServer,
@@ -195,6 +196,45 @@ def test_a_server_that_talks_on_after_accepting_is_malformed() -> None:
 def test_a_nul_cannot_be_smuggled_into_the_credentials(user: str, password: str) -> None:
     with pytest.raises(ValueError):
         PlainClient(user, password)
+
+
+class GssDouble:
+    """The client's end of GSSAPI, which is complete after one token of the server's."""
+
+    def __init__(self) -> None:
+        self.is_complete = False
+
+    def step(self, token: bytes) -> bytes:
+        assert token == b"server's"
+        self.is_complete = True
+        return b""
+
+    def choose_protection(self, offer: bytes) -> tuple[bytes, None]:
+        assert offer == b"offer"
+        return b"choice", None
+
+
+@feeds
+def test_a_client_with_a_ticket_agrees_and_is_accepted(feed: Feed) -> None:
+    client = GssapiClient(GssDouble(), b"first")
+    assert client.start() == step(Status.START, b"GSSAPI") + step(Status.OK, b"first")
+    for said, answer in ((b"server's", b""), (b"offer", b"choice")):
+        assert not any(client.receive(chunk) for chunk in feed(step(Status.OK, said)))
+        assert client.take_reply() == step(Status.OK, answer)
+    assert [client.receive(chunk) for chunk in feed(step(Status.COMPLETE))][-1]
+    assert client.layer is None
+
+
+@feeds
+@pytest.mark.parametrize("said", [(), (b"server's",)])
+def test_a_server_that_accepts_before_it_has_proved_who_it_is_is_not_believed(
+    feed: Feed, said: tuple[bytes, ...]
+) -> None:
+    client = GssapiClient(GssDouble(), b"first")
+    for one in said:
+        client.receive(step(Status.OK, one))
+    with pytest.raises(MalformedMessage):
+        assert not any(client.receive(chunk) for chunk in feed(step(Status.COMPLETE)))
 
 
 # -- frames --------------------------------------------------------------------------------------------------

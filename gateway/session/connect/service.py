@@ -256,6 +256,7 @@ class ConnectSessions(EndpointSessions[SessionKey, ConnectSession]):
         error = "INVALID_CLONE_SESSION_REQUEST.TARGET_SESSION_ID_"
         if not connect_requests.is_uuid(key[1]):
             raise spark_error(f"{error}FORMAT", key[1][:64])
+        await self._registry.ask_for_room(source.principal, client)
         if self._registry.get(key) is not None:
             raise spark_error(f"{error}ALREADY_EXISTS", key[1])
         clone = await self._open(key[1], source.principal, client)
@@ -351,6 +352,7 @@ class ConnectSessions(EndpointSessions[SessionKey, ConnectSession]):
             if session is None:
                 await self._release_leftover(key, self._act_for(principal))
                 admitted = await self.admit(principal, client)
+                await self._registry.ask_for_room(admitted, client)
                 session = self._registry.get(key) or await self._open(asked.session_id, admitted, client)
             if not session.attached:
                 await self._attach(session, observed, client, lives=lives)
@@ -363,10 +365,7 @@ class ConnectSessions(EndpointSessions[SessionKey, ConnectSession]):
 
     async def _open(self, session_id: str, principal: Principal, client: Client) -> ConnectSession:
         """Register a session, at once: nobody else opens the same one meanwhile."""
-        async with (
-            self.recording_refusals(principal, client),
-            self._registry.ask_for_room(principal, client),
-        ):
+        async with self.recording_refusals(principal, client):
             seat = self._registry.reserve(principal, client)
         session = ConnectSession(
             session_id=session_id,

@@ -557,6 +557,16 @@ async def test_somebody_else_of_the_same_name_has_no_session_of_the_first() -> N
     await world.run(table("t"))
 
 
+async def test_a_session_that_another_gateway_has_opened_for_its_user_is_that_ones() -> None:
+    world = World()
+    through = replace(BOB, attributes=(("sluice_gateway", "first"),))
+    await world.run(table("t"), principal=through)
+    for principal in (BOB, replace(BOB, attributes=(("sluice_gateway", "second"),))):
+        with pytest.raises(SessionElsewhere):
+            await world.run(table("t"), principal=principal)
+    await world.run(table("t"), principal=through)
+
+
 async def test_a_session_judges_by_the_groups_of_its_users_last_login() -> None:
     world = World()
     await world.run(table("t"))
