@@ -115,7 +115,7 @@ def feed(table: str, email: str, seen: str = "") -> list[str]:
     ]
 
 
-@pytest.fixture(scope="module", params=["3.5", "4.0", "4.1"])
+@pytest.fixture(scope="module", params=["3.5", "4.1"])
 def lake(request: pytest.FixtureRequest, lakes: OpenLake) -> LakeSpark:
     lake = lakes(request.param)
     columns = "(id INT, name STRING, email STRING, phone STRING, region STRING, day DATE) USING iceberg"
@@ -217,7 +217,7 @@ def test_branches_tags_and_changes_are_read_by_name(lake: LakeSpark, bob: Twins)
     ids = [
         row
         for name in ("ice.shop.fed", "ice.shop_copy.fed")
-        for row in lake.spark.query(f"SELECT min(snapshot_id) FROM {name}.snapshots")
+        for row in lake.spark.query(f"SELECT snapshot_id FROM {name}.snapshots ORDER BY committed_at LIMIT 1")
     ]
     by_id = "SELECT * FROM {db}.fed.snapshot_id_{id} ORDER BY id"
     bob.same(by_id, id=(str(ids[0][0]), str(ids[1][0])))
