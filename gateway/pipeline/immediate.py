@@ -122,7 +122,7 @@ async def _bind(
         # A variable without an alias is called as it is.
         name = argument.parts[-1].lower() if argument.node in ("Alias", "UnresolvedAttribute") else ""
         if named and not name:
-            unnamed.append(value)
+            unnamed.append(given.value if given.type == "string" and given.value is not None else value)
         values[name if named else str(number)] = value
     if unnamed:
         return build_unnamed_parameters_refusal(unnamed)

@@ -49,8 +49,8 @@ The text of `EXECUTE IMMEDIATE`, and the name in `IDENTIFIER(…)`, is a string,
 between them, or a variable that was declared with a string, or set to one since. The statement is judged,
 recorded and sent with that written out. Arguments of `USING` are literals, variables, and what Spark's
 functions compute of these; strings, and variables whose string is known, are names as well, as in
-`EXECUTE IMMEDIATE 'SELECT * FROM IDENTIFIER(:t)' USING 'sales.orders' AS t`. `INTO` takes variables. Any other
-text or name is not known before it runs, and is refused.
+`EXECUTE IMMEDIATE 'SELECT * FROM IDENTIFIER(:t)' USING 'sales.orders' AS t`. `INTO` takes variables. Any
+other text or name is not known before it runs, and is refused.
 
 ## Global temporary views
 

@@ -167,9 +167,7 @@ def test_an_argument_is_the_name_that_is_judged(named: RunningGateway, put: Put,
         assert "IDENTIFIER" in said(ann, text)
         dropped = "EXECUTE IMMEDIATE 'DROP TABLE IDENTIFIER(:t \\'ain\\')' USING 'named.pl' AS t"
         assert "ACCESS_DENIED" in said(ann, dropped)
-        two = (
-            "EXECUTE IMMEDIATE 'SELECT 1 FROM IDENTIFIER(?)' USING 'named.plain); DROP TABLE plain --'"
-        )
+        two = "EXECUTE IMMEDIATE 'SELECT 1 FROM IDENTIFIER(?)' USING 'named.plain); DROP TABLE plain --'"
         assert "PARSE" in said(ann, two)
 
 
