@@ -18,7 +18,6 @@ from gateway.model.reading import (
     NotRead,
     Reading,
     ReadingAnswer,
-    RelationRole,
     Span,
     Splice,
     read_tree,
@@ -28,7 +27,6 @@ from gateway.reader.port import ReaderPort
 from gateway.sql import guard
 from gateway.sql.call_texts import find_extent
 from gateway.sql.functions import VARYING_BY_ROW, builtin_name
-from gateway.sql.names import Names, TempViewName
 from gateway.sql.parameters import (
     ADJACENT,
     IMMEDIATE,
@@ -50,7 +48,6 @@ from gateway.sql.spark_errors import (
 )
 
 ROOT = IMMEDIATE
-ALTERS_VIEW = "AlterViewAs"
 _MISPLACED = "UNEXPECTED_USE_OF_PARAMETER_MARKER"
 MAX_NESTED = 8
 """How often a text may have another one run."""
@@ -125,7 +122,7 @@ async def _bind(
         # A variable without an alias is called as it is.
         name = argument.parts[-1].lower() if argument.node in ("Alias", "UnresolvedAttribute") else ""
         if named and not name:
-            unnamed.append(value)
+            unnamed.append(given.value if given.type == "string" and given.value is not None else value)
         values[name if named else str(number)] = value
     if unnamed:
         return build_unnamed_parameters_refusal(unnamed)
@@ -233,19 +230,3 @@ async def write_known_names(
         elif any(one.plans for one in _walk(tree)):
             return build_no_constant_refusal(span.of(whole), "NOT_CONSTANT")
     return guard.apply(whole, splices) if splices else None
-
-
-async def write_view_anew(
-    text: str, reading: Reading, names: Names, reader: ReaderPort
-) -> tuple[str, Reading] | None:
-    """Return the statement that makes a temporary view anew for one that alters its query: it is judged, and
-    made again when it has to be, as what it is then. None for a view of a database."""
-    target = next((one for one in reading.relations if one.role is RelationRole.TARGET), None)
-    if reading.root != ALTERS_VIEW or target is None or target.span is None:
-        return None
-    if not isinstance(names.table(target.parts), TempViewName):
-        return None
-    whole = reading.written or text
-    written = f"CREATE OR REPLACE TEMPORARY VIEW {quote_parts(target.parts)}{whole[target.span.end :]}"
-    again = await reader.read(written)
-    return (written, again) if isinstance(again, Reading) else None

@@ -13,13 +13,7 @@ from dataclasses import replace
 from gateway.model.catalog import TableName
 from gateway.model.reading import NotParsed, NotRead, Reading, RelationRole
 from gateway.model.statement import NeedsCatalog, RegisterCode, SessionContext
-from gateway.pipeline.immediate import (
-    ALTERS_VIEW,
-    MAX_NESTED,
-    write_immediate,
-    write_known_names,
-    write_view_anew,
-)
+from gateway.pipeline.immediate import MAX_NESTED, write_immediate, write_known_names
 from gateway.pipeline.immediate import ROOT as IMMEDIATE
 from gateway.pipeline.judging import (
     Judging,
@@ -134,11 +128,9 @@ async def prepare(
             return replace(not_governable(named), plan_class=reading.root)
         if named is not None:
             text, reading = named, await judging.reader.read(named)
-    known = judging.snapshot.catalog
-    within = Names(context, known.catalogs, known.sources, known.listed)
-    if isinstance(reading, Reading) and reading.root == ALTERS_VIEW and not place.depth:
-        text, reading = await write_view_anew(text, reading, within, judging.reader) or (text, reading)
     if isinstance(reading, Reading) and reading.root == METRIC_VIEW and not place.depth:
+        known = judging.snapshot.catalog
+        within = Names(context, known.catalogs, known.sources, known.listed)
         named = await write_source_names(text, reading, within, judging.reader)
         if named is not None:  # RULE (metric-source-names)
             text, reading = named, await judging.reader.read(named)
@@ -204,8 +196,8 @@ async def _bodies_read(prepared: Prepared, judging: Judging) -> Prepared | Refus
             return refuse_unread(reading)
         own = next((one for one in reading.functions if is_registered(one, prepared.names)), None)
         if own is not None and prepared.required.pins:
-            made = prepared.required.pins[0].table.parts[-2:]
-            return build_temporary_reference_refusal(made, own.parts, kind="FUNCTION", of="FUNCTION")
+            name = prepared.required.pins[0].table.parts[-2:]
+            return build_temporary_reference_refusal(name, own.parts, kind="FUNCTION", of="FUNCTION")
         # RULE (function-of-session-called)
         named = [one for one in reading.functions if not is_registered(one, prepared.names)]
         called = list_functions_of_databases(named, prepared.names)

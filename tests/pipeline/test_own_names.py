@@ -291,6 +291,8 @@ async def test_arguments_are_parts_of_names(lab: Lab) -> None:
     assert two.code == "SPARK"
     value = await lab.cleared("EXECUTE IMMEDIATE 'SELECT ? AS a' USING x", **known)
     assert value.forwarded == "SELECT 'fil' AS a"
+    unnamed = await lab.refused("EXECUTE IMMEDIATE 'SELECT :a' USING 'p', 2", **known)
+    assert unnamed.message.endswith('Parameters missing names: "p", "2". SQLSTATE: 07001')
     for name, why in (("(SELECT 'free')", "NOT_CONSTANT"), ("CAST(NULL AS STRING)", "NULL")):
         told = await lab.refused(f"SELECT * FROM IDENTIFIER({name})")
         assert told.message.startswith(f"[NOT_A_CONSTANT_STRING.{why}]")

@@ -171,20 +171,6 @@ def test_an_argument_is_the_name_that_is_judged(named: RunningGateway, put: Put,
         assert "PARSE" in said(ann, two)
 
 
-@pytest.mark.parametrize("endpoint", ENDPOINTS)
-def test_a_temporary_view_that_is_altered_is_judged_again(
-    named: RunningGateway, put: Put, endpoint: str
-) -> None:
-    with session(named, endpoint, "ann") as ann:
-        ann("CREATE TEMPORARY VIEW mine AS SELECT id FROM named.plain")
-        ann("ALTER VIEW mine AS SELECT amount FROM named.pay")
-        assert ann("SELECT * FROM mine") == [(10,)]
-        put(GRANTS)
-        assert ann("SELECT * FROM mine") == [(10,), (20,)]
-        put(GRANTS + FILTER)
-        assert ann("SELECT * FROM mine") == [(10,)]
-
-
 def test_functions_of_a_database_are_everybodys_who_may(named: RunningGateway, put: Put) -> None:
     with session(named, "thrift", "owen") as owen, session(named, "connect", "ann") as ann:
         owen("USE named")
