@@ -37,6 +37,7 @@ from gateway.model.catalog import quote as quoted
 from gateway.model.closing import Closing
 from gateway.model.metalakes import (
     RELATIONAL,
+    Level,
     MetadataObject,
     Metalake,
     MetalakeCatalog,
@@ -181,7 +182,12 @@ class GravitinoMetalake(Closing):
             raise CatalogUnavailable(f"the server does not list the objects with the policy `{gone}`")
         found: dict[MetadataObject, None] = {}
         for _, listed in answers:
-            for one in map(self._object, items(listed.get("metadataObjects"), "objects")):
+            objects = [self._object(one) for one in items(listed.get("metadataObjects"), "objects")]
+            if not objects:
+                # Of a policy that is on nothing, and of one whose objects the account may not see, the server
+                # says the same. RULE (metalake-policy-without-objects)
+                found[MetadataObject(type=Level.METALAKE.value, parts=())] = None
+            for one in objects:
                 on_tag = tagged.get(".".join(one.parts)) if one.type == "TAG" else (one,)
                 if on_tag is None:  # RULE (metalake-policy-on-unknown-tag)
                     raise CatalogUnavailable("a policy is on a tag whose objects are not listed")

@@ -57,6 +57,14 @@ def withhold_config(config: Any, *, credentials: bool) -> dict[str, str]:
     }
 
 
+def has_logins(told: Mapping[str, Any]) -> bool:
+    """Whether an answer has anything that not everybody may have."""
+    config = told.get("config")
+    return bool(told.get("storage-credentials")) or withhold_config(config, credentials=False) != (
+        config or {}
+    )
+
+
 def write_table(
     answer: RestAnswer,
     told: Mapping[str, Any],

@@ -187,10 +187,10 @@ class Changes:
 
     async def drop_table(self, call: RestCall) -> RestReply:
         """Answer `dropTable`."""
-        query = read_query(call, {"purgeRequested": ("true", "false")})
+        query = read_query(call, {"purgeRequested": ("true", "false", "True", "False")})
         name = call.table
         text = f"DROP TABLE {name_of(name)}"
-        if query.get("purgeRequested") == "true":
+        if query.get("purgeRequested", "").lower() == "true":
             text += " PURGE"
         return await self.pass_on(
             call, [(text, None)], "DELETE", _path(name), namespace=call.namespace, query=query

@@ -50,7 +50,7 @@ class Planning:
     async def load_credentials(self, call: RestCall) -> RestReply:
         """Answer `loadCredentials`."""
         read_query(call, {"planId": (), "referenced-by": ()})
-        loaded = await self._tables.decide(call, call.table)
+        loaded = await self._tables.decide(call, call.table, asks_for_logins=True)
         if not loaded.credentials:  # RULE (rest-credentials-call)
             why = "logins to files are given to whoever may overwrite the table, and sees all of it"
             await self._judge.end(loaded.judged.record, error=why)
@@ -101,7 +101,7 @@ class Planning:
     ) -> RestReply:
         """Pass a request on of whoever may load the table; who has to enforce restrictions does so for every
         row that he reads, whatever a plan says."""
-        loaded = await self._tables.decide(call, call.table)
+        loaded = await self._tables.decide(call, call.table, asks_for_logins=True)
         answer = await self._ask(call, loaded, method, path, content=content)
         if not answer.content.strip():
             return await self._end(loaded, b"")

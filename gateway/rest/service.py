@@ -60,11 +60,12 @@ class RestService:
         *,
         timeout_s: float = 120.0,
         at_once: int = 64,
-        of_one: int = 16,
+        of_one: int = 128,
         counted: Callable[[str, int], None] = lambda name, status: None,
     ) -> None:
         """`catalogs`: those that are served, by their names. `at_once`: calls that are worked on, further
-        ones wait; `of_one`: of these, those of one user. `counted` hears of each answer."""
+        ones wait; `of_one`: those of one user that are in progress, waiting ones too. `counted` hears of
+        each answer."""
         self._catalogs = tuple(catalogs)
         self._routes = tuple(routes)
         self._patterns = [(route, _compile(route.path)) for route in self._routes]

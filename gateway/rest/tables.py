@@ -15,7 +15,7 @@ from gateway.catalog.rest import RestAnswer
 from gateway.model.catalog import Table, TableName
 from gateway.model.resource import Resource
 from gateway.model.statement import Cleared, Refused, Verdict
-from gateway.rest.answers import RestReply, is_same, make_etag, write_table
+from gateway.rest.answers import RestReply, has_logins, is_same, make_etag, write_table
 from gateway.rest.described import AnsweredTables, describe
 from gateway.rest.judging import (
     ACCESS_DENIED,
@@ -112,8 +112,10 @@ class ServedTables:
         *,
         query: Mapping[str, str] | None = None,
         headers: Mapping[str, str] | None = None,
+        asks_for_logins: bool = False,
     ) -> LoadedTable:
-        """Return a table that the caller may have, on record; whoever gets it ends the record. Raises
+        """Return a table that the caller may have, on record; whoever gets it ends the record.
+        `asks_for_logins`: whether it matters who may have logins to files, whatever the answer holds. Raises
         RestFault."""
         begun = time.perf_counter()
         answer = await self._upstream.ask(
@@ -135,7 +137,7 @@ class ServedTables:
             verdict, hidden = await self._without_denied(call, name, table, verdict)
         restrictions = await self._restrict(call, told, table, verdict, hidden)
         credentials = False
-        if isinstance(verdict, Cleared):
+        if isinstance(verdict, Cleared) and (asks_for_logins or has_logins(told)):
             credentials = await self._may_have_credentials(call, name, described, restrictions is not None)
         judged = await self._judge.record(call, verdict, begun)
         return LoadedTable(
@@ -240,6 +242,10 @@ class ServedTables:
                 return True
         if restricted:
             return False
+        rights = self._judge.verdicts.rights_of(call.principal, call.client, "QUERY")
+        resource = resource_of(name, described.tables[name.fold()].owner)
+        if not all(rights.decide(resource, access).allowed for access in ("insert", "delete")):
+            return False  # a refusal is judged anew each time
         # RULE (rest-credentials-writers)
         return isinstance(await self._judge.judge(call, write_overwrite(name), described), Cleared)
 

@@ -153,7 +153,7 @@ class IcebergRestListener(Section):
     """Seconds that a connection is kept without a request."""
     calls: Count = 64
     """Calls that are worked on at once; further ones wait."""
-    calls_per_user: Count = 32
+    calls_per_user: Count = 128
     """Calls of one user that are in progress at once; further ones are answered 429."""
 
 

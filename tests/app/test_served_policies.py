@@ -23,7 +23,7 @@ policies:
     mask: [{groups: [g], type: MASK}]
   - name: own
     on: {catalog: c, database: d, table: t, column: e}
-    mask: [{groups: [g], type: CUSTOM, value: "concat('x', {col})", predicate: deny}]
+    mask: [{groups: [g], type: CUSTOM, show: "concat('x', {col})", predicate: deny}]
   - name: rows
     on: {catalog: c, database: d, table: t}
     filter: [{groups: [g], where: "region = 'EMEA' AND day >= DATE'2020-01-01' AND owner = {USER}"}]

@@ -209,6 +209,9 @@ async def test_objects_whose_rows_or_values_a_policy_hides_are_told_also_by_tags
             MetadataObject("TABLE", ("pg", "shop", "person")),
             MetadataObject("TABLE", ("pg", "shop", "a", "b")),
         }
+        # On nothing, or on what this account may not see: nobody can tell.
+        double.applied["rows"] = []
+        assert MetadataObject("METALAKE", ()) in (await asked(double)).restricted
         double.applied["mask"] = [("TAG", "unknown")]
         with pytest.raises(CatalogUnavailable, match="on a tag whose objects are not listed"):
             await asked(double)

@@ -218,6 +218,8 @@ async def test_creating_counts_as_create_table(reader: ReaderPool) -> None:
         ),
         ("DELETE", "/namespaces/shop/tables/plain", None, f"DROP TABLE {T}"),
         ("DELETE", "/namespaces/shop/tables/plain?purgeRequested=true", None, f"DROP TABLE {T} PURGE"),
+        # As PyIceberg writes it.
+        ("DELETE", "/namespaces/shop/tables/plain?purgeRequested=False", None, f"DROP TABLE {T}"),
         (
             "POST",
             "/tables/rename",

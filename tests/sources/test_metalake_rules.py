@@ -301,6 +301,15 @@ def test_a_definition_that_lacks_an_access_type_allows_less_and_denies_all() -> 
 
 
 @pytest.mark.parametrize("privileges", [False, True])
+def test_a_policy_that_may_be_on_anything_closes_everything(privileges: Any) -> None:
+    anything = MetadataObject("METALAKE", ())
+    told = lake(on("pg", "USE_CATALOG", "USE_SCHEMA", "SELECT_TABLE"), restricted=(anything,))
+    found = rules_of(told, ("pg", "other"), name="lake", service="spark", privileges=privileges)
+    assert not allowed(found, "select", TABLE)
+    assert found.unmapped_privileges["row filter or mask on METALAKE"] == 1
+
+
+@pytest.mark.parametrize("privileges", [False, True])
 @pytest.mark.parametrize("place", ["pg", "pg.shop", "pg.shop.person", "pg.shop.person.card"])
 def test_what_a_policy_of_the_server_hides_rows_or_values_of_is_closed(
     place: str,
