@@ -65,7 +65,7 @@ help:
 	@sed -n 's/^#   //p' $(firstword $(MAKEFILE_LIST))
 	@echo 'make bench        figures, each as a ratio to a direct connection'
 	@echo 'make bench-compare BASE=REF   this build beside another, a bare relay and haproxy in one run (without BASE: the last'
-	@echo '                  release); some ten minutes'
+	@echo '                  release)'
 	@echo 'make bench-jobs   figures of the jobs by the size of the record: EVENTS="1000000 10000000 50000000"'
 	@echo '                  (a minute for each 100,000 on two cores), STATEMENTS=1000000 for replays'
 	@echo '                  (PROCESSORS=2: on two alone)'

@@ -9,7 +9,7 @@ here, and is logged in there again, by what he has shown.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -106,7 +106,7 @@ class Siblings:
         metadata: CallMetadata,
         connection: RelayedConnection,
         requests: AsyncIterator[bytes],
-    ) -> AsyncIterator[bytes]:
+    ) -> AsyncGenerator[bytes, None]:
         """Make a call of a client's at another worker, and yield what it answers. Raises AioRpcError."""
         channel = self._channels.get(gateway)
         if channel is None:

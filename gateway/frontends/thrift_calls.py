@@ -9,7 +9,7 @@ import structlog
 from gateway.errors import SluiceError
 from gateway.frontends.thrift_service import Caller, ThriftService, error_reply
 from gateway.session.ports import FrameSink
-from gateway.wire.calls import METHODS, REFUSED, OperationRequest
+from gateway.wire.calls import METHODS, REFUSED
 from gateway.wire.messages import (
     CallFailed,
     ExceptionKind,
@@ -19,15 +19,12 @@ from gateway.wire.messages import (
     encode_exception,
     encode_reply,
 )
-from gateway.wire.tcli import TOperationHandle
 from gateway.wire.thrift import MalformedMessage, Struct
 
 _log = structlog.get_logger(__name__)
 
 _ASKED_AGAIN = frozenset({"FetchResults", "GetOperationStatus"})
 """Calls that a client makes again and again in the same bytes: they are read once."""
-_OF_AN_OPERATION = frozenset({"GetOperationStatus", "GetResultSetMetadata", "CloseOperation"})
-"""Calls that say nothing but of which operation they are, in the same bytes: it is read once for all."""
 
 
 class ClientGone(ConnectionError):
@@ -54,8 +51,6 @@ class CallAnswerer:
         self._service = service
         self._last: tuple[str, bytes, Struct] = ("", b"", Struct())
         """The last call of `_ASKED_AGAIN`: its method, its bytes, and what was read in them."""
-        self._operation: tuple[bytes, TOperationHandle] = (b"", TOperationHandle())
-        """The same of `_OF_AN_OPERATION`: the bytes of those that have nothing but a handle, and this."""
 
     async def answer(self, data: bytes, caller: Caller, sink: CountingSink) -> bytes | None:
         """Return the reply's message, without a frame; None when it was relayed to the sink, with its frame.
@@ -77,8 +72,6 @@ class CallAnswerer:
         body = data[message.body_offset :]
         if (method, body) == self._last[:2]:
             request = self._last[2]
-        elif method in _OF_AN_OPERATION and body == self._operation[0]:
-            request = METHODS[method][0](operationHandle=self._operation[1])
         else:
             try:
                 request = decode_request(data, message)
@@ -86,8 +79,6 @@ class CallAnswerer:
                 return encode_exception(method, seqid, ExceptionKind.PROTOCOL_ERROR, str(fault))
             if method in _ASKED_AGAIN:
                 self._last = (method, body, request)
-            elif isinstance(request, OperationRequest) and method in _OF_AN_OPERATION:
-                self._operation = (body, request.operationHandle)
         before = sink.written
         try:
             reply = await self._answer(method, request, seqid, caller)

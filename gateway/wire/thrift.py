@@ -60,11 +60,8 @@ class Struct:
     wire_fields: ClassVar[tuple[Field, ...]] = ()
     wire_type: ClassVar[list[Any]] = []
     """Arguments of the C codec for the class: itself and its `thrift_spec`."""
-    wire_needs: ClassVar[tuple[tuple[str, bool, type[Struct] | None], ...]] = ()
-    """What `check_required` checks: a field's name, whether it is required, and the class of its value where
-    that is one struct; None: a list or map of structs, or nothing within."""
-    wire_containers: ClassVar[tuple[str, ...]] = ()
-    """Of these, those that are a list or map of structs."""
+    wire_needs: ClassVar[tuple[Field, ...]] = ()
+    """Fields that `check_required` checks."""
     wire_texts: ClassVar[tuple[Field, ...]] = ()
     """Fields that `check_text` checks."""
 
@@ -87,18 +84,7 @@ class Struct:
         cls.thrift_spec = tuple(specs.get(i) for i in range(max(specs, default=-1) + 1))
         cls.wire_fields = tuple(fields)
         cls.wire_type = [cls, cls.thrift_spec]
-        needs = []
-        containers = []
-        for field in fields:
-            spec = next(spec for spec in cls.thrift_spec if spec and spec[2] == field.name)
-            inner = spec[3][0] if field.structs and spec[1] == TType.STRUCT else None
-            # What needs nothing itself is not looked into.
-            inner = inner if inner is not None and (inner.wire_needs or inner.wire_containers) else None
-            if field.required or inner is not None:
-                needs.append((field.name, field.required, inner))
-            if field.structs and spec[1] != TType.STRUCT:
-                containers.append(field.name)
-        cls.wire_needs, cls.wire_containers = tuple(needs), tuple(containers)
+        cls.wire_needs = tuple(field for field in fields if field.required or field.structs)
         cls.wire_texts = tuple(field for field in fields if field.text or field.structs)
 
     def __eq__(self, other: object) -> bool:
@@ -201,17 +187,17 @@ def decode(kind: type[S], data: bytes, offset: int = 0, *, max_elements: int = M
 
 def check_required(value: Struct) -> None:
     """Raise MalformedMessage unless every required field is there, at every depth."""
-    there = value.__dict__
-    for name, required, inner in value.wire_needs:
-        found = there.get(name)
-        if found is None:
+    for name, required, structs, _ in value.wire_needs:
+        inner = getattr(value, name)
+        if inner is None:
             if required:
                 raise MalformedMessage(f"{type(value).__name__} without {name}")
-        elif inner is not None:
-            check_required(found)
-    for name in value.wire_containers:
-        if (found := there.get(name)) is not None:
-            for struct in _structs(found):
+        elif not structs:
+            continue
+        elif isinstance(inner, Struct):
+            check_required(inner)
+        else:
+            for struct in _structs(inner):
                 check_required(struct)
 
 
