@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from gateway.app.endpoints import ENDPOINTS, Address
+from gateway.model.java_options import UNITS, heap_bytes
 from gateway.settings.loading import Location
 from gateway.settings.models import Settings
 
 EVERYWHERE = frozenset({"0.0.0.0", "::"})  # noqa: S104 - what listening everywhere is told by
-UNITS = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 MIN_SPARK_HEAP = 450 << 20
 """Spark's `UnifiedMemoryManager` refuses less."""
 MIN_READER_HEAP = 64 << 20
@@ -155,11 +155,6 @@ def find_unfit_heaps(settings: Settings) -> Iterator[tuple[Location, str]]:
             )
         if heap_bytes(heap) < least:
             yield at, f"`{_format_place(at)}` is too small: `{heap}`, at least `{least // UNITS['m']}m`"
-
-
-def heap_bytes(heap: str) -> int:
-    """Return what a size as Java writes it comes to, such as `512m`."""
-    return int(heap[:-1]) * UNITS[heap[-1].lower()]
 
 
 def memory_bytes() -> int | None:

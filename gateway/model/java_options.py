@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+UNITS = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
+"""Bytes of the units of a size as Java writes it."""
 QUICK_START = (
     "-XX:TieredStopAtLevel=1",
     # With one compiler Java keeps 48 MB for code. Spark fills them within minutes; then code is dropped and
@@ -26,3 +28,8 @@ class SparkClasses:
     """Path of a jar with Hadoop's default settings without their descriptions."""
     option: str
     """The option by which a JVM uses the archive, or writes it."""
+
+
+def heap_bytes(heap: str) -> int:
+    """Return what a size as Java writes it comes to, such as `512m`."""
+    return int(heap[:-1]) * UNITS[heap[-1].lower()]

@@ -176,6 +176,8 @@ class CompiledPolicy:
         conditions = {c.name: c for c in definition.conditions}
 
         def compile_items(items: Sequence[PolicyItem]) -> tuple[CompiledItem, ...]:
+            if not items:
+                return ()
             # RULE (item-conditions)
             return tuple([CompiledItem(i, bits, _tests(i.conditions, conditions)) for i in items])
 

@@ -102,6 +102,8 @@ class Reader:
         value = data.get(key)
         if value is None:
             return default
+        if value is True or value is False:  # as nearly all are
+            return value
         found = boolean(value)
         if found is None:
             self.fault((*path, key), f"`{key}` must be true or false, not {kind_of(value)}")
@@ -113,6 +115,8 @@ class Reader:
         value = data.get(key)
         if value is None:
             return default
+        if type(value) is int and -_LARGEST <= value < _LARGEST:  # as nearly all are
+            return value
         found = whole(value)
         if found is None:
             self.fault((*path, key), f"`{key}` must be a whole number, not {kind_of(value)}")

@@ -342,6 +342,23 @@ def all_of(answers: Sequence[bool | None]) -> bool | None:
 _NO_LITERALS: frozenset[str] = frozenset()
 
 
+def _is_one_name(value: str, definition: ResourceDef) -> bool:
+    """Whether a value is a name of letters, digits and underscores alone, at a level of names.
+
+    Nearly all are, and no mark of a pattern, token or script can be in one.
+    """
+    return (
+        value.isascii()
+        and value.replace("_", "").isalnum()
+        and not (definition.is_path or definition.needs_scheme or definition.quote_characters)
+        and definition.token_marks == _PLAIN_LEVEL.token_marks
+    )
+
+
+def _fold_literal(value: str, definition: ResourceDef) -> str:
+    return fold(value) if definition.ignore_case else value  # RULE (fold-values)
+
+
 class LevelMatcher:
     """Says whether a requested value at one level is among a policy's values there."""
 
@@ -361,6 +378,15 @@ class LevelMatcher:
 
     def __init__(self, definition: ResourceDef, values: ResourceValues) -> None:
         self.excludes = values.excludes
+        self._quoted: LevelMatcher | None = None
+        self._others: tuple[_Value, ...] = ()
+        if len(values.values) == 1 and _is_one_name(values.values[0], definition):
+            self.any = self.dynamic = self.scripted = False
+            self._quotes = self._children_by = ""
+            self.literals = frozenset((_fold_literal(values.values[0], definition),))
+            self.context_dependencies = NO_CONTEXT_DEPENDENCIES
+            self.is_literal = not self.excludes
+            return
         kept = [v for v in values.values if v.strip()]
         # RULE (star-without-wildcards)
         self.any = not kept or (definition.wildcard and any(not v.strip("*") for v in kept))
@@ -370,7 +396,6 @@ class LevelMatcher:
         self.scripted = scripts and any(SCRIPT_START in v for v in kept)
         """Whether a script has a say, so that the answer may be None."""
         self._quotes = definition.quote_characters if definition.ignore_case else ""
-        self._quoted: LevelMatcher | None = None
         if self._quotes:
             cased = replace(definition, ignore_case=False, quote_characters="")
             self._quoted = LevelMatcher(cased, values)
@@ -388,7 +413,7 @@ class LevelMatcher:
                 if not self.any:
                     others.append(_Value(value, definition, values.recursive))
             else:
-                literals.add(fold(value) if definition.ignore_case else value)  # RULE (fold-values)
+                literals.add(_fold_literal(value, definition))
         self.literals = frozenset(literals) if literals and not self.any else _NO_LITERALS
         self._others = tuple(others)
         self.context_dependencies = (

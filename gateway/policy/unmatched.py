@@ -20,6 +20,7 @@ from gateway.model.policy import (
     ResourceSet,
     ResourceValues,
     Service,
+    ServiceDef,
 )
 from gateway.policy.engine import DEFAULT_SERVICE
 from gateway.policy.globs import NOT_LITERAL, has_wildcard
@@ -30,6 +31,8 @@ _TABLE, _COLUMN = "table", "column"
 _ABOVE = ("catalog", "database")
 _MAX_SHARED = 65_536
 _Level = tuple[str, Callable[[str], str], LevelMatcher]
+_Shape = tuple[tuple[ResourceDef, ...], ResourceDef | None]
+"""The levels above the columns, from the root down, and that of the columns."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -53,8 +56,10 @@ class NamedResources:
     key: tuple[str, str, int]
     """Identity under which a policy is counted once: service, kind and id."""
     place: FileLine | None
-    levels: tuple[_Level, ...]
-    """The levels above the columns, from the root down: name, how values are compared, with what."""
+    levels: tuple[tuple[ResourceDef, ResourceValues], ...]
+    """The levels above the columns, from the root down, and what is written there."""
+    shared: _Shared
+    """Where their matchers are, once somebody has asked."""
     tables: frozenset[str]
     """Names (folded) of tables that are written out, and not matched by a pattern."""
     patterns: bool
@@ -73,7 +78,7 @@ class NamedResources:
         }
         return all(
             any(matcher.matches(compared(value), NOBODY) is not False for value in values[level])
-            for level, compared, matcher in self.levels
+            for level, compared, matcher in (self.shared.level(*one) for one in self.levels)
         )
 
     def find_missing(self, names: Sequence[str]) -> Iterator[ColumnValue]:
@@ -184,20 +189,24 @@ class ServiceNames:
         if not policy.enabled or policy.is_closing:
             return
         for resources in (policy.resources, *policy.additional_resources):
+            shape = self._shared.shape(service.definition, policy.type, resources)
+            if shape is None:
+                continue
             owner = f"policy `{policy.name}`" if policy.name else f"policy {policy.id}"
             key = (service.name, kind, policy.id)
-            levels = service.definition.levels(policy.type)
             guards = _guards(policy, resources)
-            named = _list_named(resources, levels, owner, key, policy.place, self._shared, guards=guards)
+            named = _list_named(resources, shape, owner, key, policy.place, self._shared, guards=guards)
             if named is not None:
                 yield named
 
     def _names_of_tags(self, service: Service) -> Iterator[NamedResources]:
         for tagged in service.tagged:
+            shape = self._shared.shape(service.definition, None, tagged.resources)
+            if shape is None:
+                continue
             owner = "tag " + ", ".join(f"`{tag.type}`" for tag in tagged.tags)
             key = (service.name, "tag", tagged.id)
-            levels = service.definition.resources
-            named = _list_named(tagged.resources, levels, owner, key, tagged.place, self._shared, guards=True)
+            named = _list_named(tagged.resources, shape, owner, key, tagged.place, self._shared, guards=True)
             if named is not None:
                 yield named
 
@@ -207,11 +216,21 @@ def _obligations(service: Service) -> tuple[Policy, ...]:
 
 
 class _Shared:
-    """Matchers of equal values, which policies repeat."""
+    """Matchers of equal values and the levels of equal shapes, which policies repeat; of one definition."""
 
     def __init__(self) -> None:
+        self._shapes: dict[tuple[PolicyType | None, frozenset[str]], _Shape | None] = {}
         self._levels: dict[tuple[ResourceDef, ResourceValues], _Level] = {}
         self._columns: dict[tuple[ResourceDef, str], ColumnValue] = {}
+
+    def shape(self, definition: ServiceDef, kind: PolicyType | None, resources: ResourceSet) -> _Shape | None:
+        """Return the levels that a resource set of policies of a type, or of tags, is of; None where these
+        are not of a table or column."""
+        key = kind, frozenset(resources)
+        if key not in self._shapes:
+            levels = definition.resources if kind is None else definition.levels(kind)
+            self._shapes[key] = _find_shape(levels, key[1])
+        return self._shapes[key]
 
     def level(self, level: ResourceDef, values: ResourceValues) -> _Level:
         found = self._levels.get((level, values))
@@ -240,9 +259,19 @@ def _guards(policy: Policy, resources: ResourceSet) -> bool:
     return policy.type is PolicyType.MASK
 
 
+def _find_shape(definition: Sequence[ResourceDef], names: frozenset[str]) -> _Shape | None:
+    if _TABLE not in names or not names <= {*_ABOVE, _TABLE, _COLUMN}:
+        return None
+    way = hierarchy_to(_COLUMN if _COLUMN in names else _TABLE, definition)
+    if way is None or {level.name for level in way} != names:
+        return None
+    above = tuple([level for level in way if level.name != _COLUMN])
+    return above, way[-1] if _COLUMN in names else None
+
+
 def _list_named(
     resources: ResourceSet,
-    definition: Sequence[ResourceDef],
+    shape: _Shape,
     owner: str,
     key: tuple[str, str, int],
     place: FileLine | None,
@@ -251,24 +280,19 @@ def _list_named(
     guards: bool,
 ) -> NamedResources | None:
     """Return what a resource set names; None where that is no table and no column."""
-    by_name = {level.name: level for level in definition}
-    names = resources.keys()
-    if _TABLE not in names or not names <= {*_ABOVE, _TABLE, _COLUMN} or not names <= by_name.keys():
-        return None
-    way = hierarchy_to(_COLUMN if _COLUMN in names else _TABLE, definition)
-    if way is None or {level.name for level in way} != names:
-        return None
+    above, column = shape
     table = resources[_TABLE]
-    written = frozenset() if table.excludes else frozenset(v for v in table.values if _is_literal(v))
-    columns = () if _COLUMN not in names else _columns(resources[_COLUMN], by_name[_COLUMN], shared)
+    written = frozenset() if table.excludes else frozenset([v for v in table.values if _is_literal(v)])
+    columns = () if column is None else _columns(resources[_COLUMN], column, shared)
     if not written and not columns:
         return None
     return NamedResources(
         owner=owner,
         key=key,
         place=place,
-        levels=tuple(shared.level(level, resources[level.name]) for level in way if level.name != _COLUMN),
-        tables=frozenset(fold(value) for value in written),
+        levels=tuple([(level, resources[level.name]) for level in above]),
+        shared=shared,
+        tables=frozenset([fold(value) for value in written]),
         patterns=len(written) < len(table.values),
         columns=columns,
         guards=guards,
@@ -278,9 +302,11 @@ def _list_named(
 def _columns(values: ResourceValues, level: ResourceDef, shared: _Shared) -> tuple[ColumnValue, ...]:
     """Return the values that mean some columns; what depends on who asks is left out."""
     return tuple(
-        shared.column(level, text)
-        for text in values.values
-        if text.strip("*").strip() and NOT_LITERAL.search(text) is None
+        [
+            shared.column(level, text)
+            for text in values.values
+            if text.strip("*").strip() and NOT_LITERAL.search(text) is None
+        ]
     )
 
 

@@ -33,7 +33,7 @@ final class Answers {
             ParsedText parsed = texts.parsed((String) request.get("text"));
             Map told = new LinkedHashMap();
             told.put(operation, operation.equals("names")
-                ? ColumnNames.of(parsed) : ExpressionTree.of(parsed, new PlanWalk(parsed), true));
+                ? ColumnNames.of(parsed) : ExpressionTree.of(parsed, parsed.walk(), true));
             return told;
         }
         if (operation.equals("prove")) {
@@ -113,7 +113,7 @@ final class Answers {
     }
 
     private static Map reading(ParsedText parsed) {
-        PlanWalk walk = new PlanWalk(parsed);
+        PlanWalk walk = parsed.walk();
         Map told = new LinkedHashMap();
         told.put("root", ScalaValues.name(parsed.root));
         told.put("nodes", walk.nodes);

@@ -17,6 +17,8 @@ final class Limits {
     /** Parsed texts that are kept for the next request, at most, and characters of the longest that is. */
     static final int KEPT_TEXTS = 32;
     static final int KEPT_CHARS = 8000;
+    /** The same of guards, which come again with every statement on their table, and are kept without trees. */
+    static final int KEPT_GUARDS = 512;
 
     /** States of its prediction that ANTLR may remember between two requests. */
     static final int PREDICTION_STATES = Integer.getInteger("sluice.states", 20000).intValue();

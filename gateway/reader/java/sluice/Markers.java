@@ -53,7 +53,7 @@ final class Markers {
     }
 
     /** Which of the markers without a name the one at this code point is, or -1. */
-    int turnOf(int position) {
+    synchronized int turnOf(int position) {
         if (turns == null) {
             turns = new HashMap();
             Iterator each = parsed.forms().markers.keySet().iterator();

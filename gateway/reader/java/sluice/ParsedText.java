@@ -11,9 +11,10 @@ final class ParsedText {
     /** The root: a LogicalPlan, or an Expression for a text that is an expression. */
     final Object root;
     /** Null when an extension's parser made the plan: its tree has other classes. */
-    private final ParserRuleContext tree;
+    private ParserRuleContext tree;
     private final int[] offsets;
     private WrittenForms forms;
+    private PlanWalk walk;
 
     ParsedText(String text, Object root, ParserRuleContext tree) {
         this.text = text;
@@ -65,6 +66,21 @@ final class ParsedText {
             forms = new WrittenForms(this, tree);
         }
         return forms;
+    }
+
+    /** What is in the plan, found once: whoever reads a text has it proved next, and guards come again. */
+    synchronized PlanWalk walk() {
+        if (walk == null) {
+            walk = new PlanWalk(this);
+        }
+        return walk;
+    }
+
+    /** Gives the parse tree up, which is most of what is kept of a text, once the plan's names are placed. */
+    void forgetTree() {
+        walk();
+        tree = null;
+        forms().forgetTree();
     }
 
     /** The text between two code-point offsets, the second one exclusive. */

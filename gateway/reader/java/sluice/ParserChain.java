@@ -125,7 +125,7 @@ final class ParserChain {
 
     private static ParsedText statementOfExtension(String text, Object plan) {
         ParsedText parsed = new ParsedText(text, plan, null);
-        if (!new PlanWalk(parsed).markers.isEmpty()) {
+        if (!parsed.walk().markers.isEmpty()) {
             throw new TwoReadings("a statement of an extension takes no parameters");
         }
         return parsed;

@@ -59,7 +59,7 @@ final class Prover {
 
     private Prover(ParsedText original) {
         this.original = original;
-        this.walk = new PlanWalk(original);
+        this.walk = original.walk();
         noteReferences(walk);
     }
 
@@ -68,7 +68,7 @@ final class Prover {
         String original, String rewritten, List splices, List allowed, boolean expression) {
         try {
             ParsedText after = ParsedText.of(rewritten, expression);
-            PlanWalk afterWalk = new PlanWalk(after);
+            PlanWalk afterWalk = after.walk();
             checkRelations(afterWalk, allowed);
             RecentTexts texts = expression ? RecentTexts.EXPRESSIONS : RecentTexts.ORIGINALS;
             Prover prover = new Prover(texts.parsed(original));
@@ -89,7 +89,7 @@ final class Prover {
     /** Whether two texts are one statement, without splices. */
     static boolean same(ParsedText one, ParsedText other) {
         try {
-            PlanWalk otherWalk = new PlanWalk(other);
+            PlanWalk otherWalk = other.walk();
             Prover prover = new Prover(one);
             prover.noteReferences(otherWalk);
             prover.compare(other, otherWalk);
@@ -173,7 +173,7 @@ final class Prover {
     private int guard(ParsedText.Span span, String query, String alias) throws Unproven {
         ParsedText parsed = RecentTexts.GUARDS.parsed(query);
         LogicalPlan guarded = (LogicalPlan) parsed.root;
-        PlanWalk guardWalk = new PlanWalk(parsed);
+        PlanWalk guardWalk = parsed.walk();
         noteReferences(guardWalk);
         if (!guardWalk.markers.isEmpty()) {
             // The arguments are the user's, and their order is that of the user's text.
@@ -287,7 +287,7 @@ final class Prover {
     /** MEASURE(m) becomes what the measure is: an expression over what stands for the metric view. */
     private int measure(ParsedText.Span span, String query, String alias) throws Unproven {
         ParsedText parsed = ParsedText.expression(query);
-        PlanWalk within = new PlanWalk(parsed);
+        PlanWalk within = parsed.walk();
         if (!within.mentions.isEmpty() || !within.markers.isEmpty()) {
             throw new Unproven("what stands for a measure must be an expression over columns");
         }
@@ -314,7 +314,7 @@ final class Prover {
         for (int i = 0; i < nodes.size(); i++) {
             boolean rows = nodes.get(i) instanceof UnresolvedTableValuedFunction;
             ParsedText parsed = rows ? ParsedText.of(query, false) : ParsedText.expression(query);
-            PlanWalk within = new PlanWalk(parsed);
+            PlanWalk within = parsed.walk();
             noteReferences(within);
             if (!within.markers.isEmpty() || (rows && PlanWalk.isCommand((LogicalPlan) parsed.root))) {
                 throw new Unproven("what stands for a call must be a query without parameter markers");
@@ -372,7 +372,7 @@ final class Prover {
         while (each.hasNext()) {
             Map.Entry entry = (Map.Entry) each.next();
             ParsedText parsed = ParsedText.expression(query);
-            Object place = placeIn(new PlanWalk(parsed), parts.get(2));
+            Object place = placeIn(parsed.walk(), parts.get(2));
             boolean isNamed = parsed.root instanceof Alias && ((Alias) parsed.root).name().equals(alias)
                 && ((Alias) parsed.root).child() == place;
             if (!isNamed) {
@@ -447,7 +447,7 @@ final class Prover {
     private int condition(String query, List parts) throws Unproven {
         requireParts(parts);
         ParsedText parsed = ParsedText.expression(query);
-        PlanWalk within = new PlanWalk(parsed);
+        PlanWalk within = parsed.walk();
         noteReferences(within);
         if (!within.markers.isEmpty()) {
             throw new Unproven("what stands around a condition must not hold parameter markers");
@@ -495,7 +495,7 @@ final class Prover {
     private int rows(String query, List parts) throws Unproven {
         requireParts(parts);
         ParsedText parsed = RecentTexts.GUARDS.parsed(query);
-        PlanWalk within = new PlanWalk(parsed);
+        PlanWalk within = parsed.walk();
         noteReferences(within);
         if (!within.markers.isEmpty() || PlanWalk.isCommand((LogicalPlan) parsed.root)) {
             throw new Unproven("what stands around rows must be a query without parameter markers");

@@ -12,15 +12,17 @@ import java.util.Map;
  * so the collector may drop them whenever it is short.
  */
 final class RecentTexts {
-    static final RecentTexts ORIGINALS = new RecentTexts(false);
-    static final RecentTexts EXPRESSIONS = new RecentTexts(true);
-    static final RecentTexts GUARDS = new RecentTexts(false);
+    static final RecentTexts ORIGINALS = new RecentTexts(false, Limits.KEPT_TEXTS);
+    static final RecentTexts EXPRESSIONS = new RecentTexts(true, Limits.KEPT_TEXTS);
+    static final RecentTexts GUARDS = new RecentTexts(false, Limits.KEPT_GUARDS);
 
     private final LinkedHashMap kept = new LinkedHashMap(64, 0.75f, true);
     private final boolean expressions;
+    private final int most;
 
-    private RecentTexts(boolean expressions) {
+    private RecentTexts(boolean expressions, int most) {
         this.expressions = expressions;
+        this.most = most;
     }
 
     ParsedText parsed(String text) {
@@ -34,9 +36,12 @@ final class RecentTexts {
         }
         if (parsed == null) {
             parsed = ParsedText.of(text, expressions);
+            if (this == GUARDS) {
+                parsed.forgetTree();
+            }
             synchronized (this) {
                 kept.put(text, new SoftReference(parsed));
-                if (kept.size() > Limits.KEPT_TEXTS) {
+                if (kept.size() > most) {
                     kept.remove(((Map.Entry) kept.entrySet().iterator().next()).getKey());
                 }
             }

@@ -73,7 +73,7 @@ final class WrittenForms {
     /** Set when the statement makes a view or changes its text. */
     private ViewText viewText;
     /** Range of a written name → its contexts, for names of every kind. */
-    private final Map names = new HashMap();
+    private Map names = new HashMap();
     /** Range of a scan's name → Form. */
     private final Map forms = new HashMap();
     /** Range of a star → the range of its qualifier and asterisk, without an EXCEPT list. */
@@ -82,7 +82,7 @@ final class WrittenForms {
     private final List statementNames = new ArrayList();
     private boolean doubledQuotes;
     /** Range of a call without arguments or clauses, or of a one-part name → its context. */
-    private final Map calls = new HashMap();
+    private Map calls = new HashMap();
     /** Range of a parameter marker → whether it stands where a value may stand. */
     final Map markers = new java.util.TreeMap();
     /** Range of `IDENTIFIER(…)` → the range of what stands in its brackets. */
@@ -129,6 +129,12 @@ final class WrittenForms {
                 statementNames.add(new StatementName(run.span, run.parts));
             }
         }
+    }
+
+    /** Gives up what holds parts of the tree; whoever asks for these afterwards fails. */
+    void forgetTree() {
+        names = null;
+        calls = null;
     }
 
     /** The text of the view that the statement makes or changes, or null. */
