@@ -233,8 +233,8 @@ FIGURES = """
 ## Where Sluice differs from Spark
 
 The collection has 1,242 statements. Of these the gateway refused 16 (1.3 %) for reasons of its own to
-somebody who may do everything, over HiveServer2 before Spark 4.3; no query that Spark runs was among them. That
-was counted in the record of a run on 30 November 2026. Two of them, which list procedures, pass since.
+somebody who may do everything, over HiveServer2 before Spark 4.3; no query that Spark runs was among them.
+That was counted in the record of a run on 30 November 2026. Two of them, which list procedures, pass since.
 
 """
 
