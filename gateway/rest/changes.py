@@ -146,7 +146,7 @@ class Changes:
         location = require_text(body.get("location") or "", "a location")
         others = {key: one for key, one in told.items() if key != OWNER}
         text = write_create(name, read_columns(schema["fields"]), location, others)
-        # Whoever creates a table owns it, whatever his engine calls him. RULE (rest-owner-of-creation)
+        # Whoever creates a table owns it, whatever his engine calls him.
         body["properties"] = {**told, OWNER: call.principal.user}
         staged = body.get("stage-create") is True
 
