@@ -29,7 +29,7 @@ from gateway.model.catalog import (
 )
 from gateway.model.definers import definer_in_comment, definer_of
 from gateway.model.reading_settings import PARSER_SETTINGS
-from gateway.model.table_formats import CONSTRAINT_PREFIX, KEY_PROPERTIES, REPLACES_ROWS
+from gateway.model.table_formats import CONSTRAINT_PREFIX, KEY_PROPERTIES, may_replace_rows
 from gateway.sql.metric_views import METRIC_VIEW, UnreadMetrics, metric_view
 
 Row = Sequence[Any]
@@ -99,7 +99,7 @@ def global_view_from_json(text: Any, name: TableName) -> Table:
 def _replaces_rows(provider: object, properties: Mapping[str, Any] | str | None) -> bool:
     """Whether a row that is added takes the place of the one with its key. The plain form has all properties
     in one text, so one with the key in its value counts as well; so does a table without any."""
-    if str(provider).lower() in REPLACES_ROWS:  # RULE (keys-not-told)
+    if may_replace_rows(str(provider)):  # RULE (keys-not-told)
         return True
     key = KEY_PROPERTIES.get(str(provider).lower())
     return key is not None and (properties is None or key in properties)

@@ -146,10 +146,9 @@ CONSTRAINT_PREFIX = "delta.constraints."
 KEY_PROPERTIES = {one.name: one.key_property for one in FORMATS.values() if one.key_property}
 REPLACES_ROWS = frozenset({"hudi"})
 """Formats of which nobody is told by a property whether a row that is added takes the place of another."""
-COLUMNS_OF_COPIES: Mapping[str, frozenset[str]] = {
-    "hudi": frozenset({"_hoodie_record_key", "_hoodie_partition_path"})
-}
-"""Columns, lower case, in which a format keeps values of others again."""
+COLUMNS_OF_COPIES = frozenset({"_hoodie_record_key", "_hoodie_partition_path"})
+"""Columns, lower case, in which Hudi keeps values of others again, whatever the catalog calls the format:
+a class, or Hive; and in views."""
 KEPT_BY_SESSIONS = frozenset(one.name for one in FORMATS.values() if one.kept_by_sessions)
 
 LISTED_EXTENSIONS = frozenset(BY_EXTENSION)
@@ -159,6 +158,12 @@ here is refused."""
 
 APART = frozenset({ICEBERG.name, PAIMON.name})
 """Never together on one class path: both bring a class of one name, for their parsers."""
+
+
+def may_replace_rows(provider: str) -> bool:
+    """Whether a row that is added to a table of this format, or class, may take the place of another one,
+    which no property tells."""
+    return not REPLACES_ROWS.isdisjoint(provider.lower().split("."))
 
 
 def list_settings_of_formats(formats: Iterable[TableFormat], settings: Mapping[str, str]) -> dict[str, str]:

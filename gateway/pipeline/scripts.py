@@ -204,6 +204,11 @@ class _Script:
                 found.append(_JudgedPart(part, outcome, self._list_declared() | words))
         if needed:
             return _merge_needed(needed)
+        known = _list_given(found).intersection(name for name, _ in self.context.known_values)
+        if known:  # RULE (script-immediate-values)
+            kept = frozenset(one for one in self.context.known_values if one[0] not in known)
+            context = replace(self.context, known_values=kept)
+            return await govern_script(self.text, context, self.judging)
         refusal = _refuse_alone(found) or _refuse_changes(found)
         if refusal is not None:
             return refusal
@@ -352,7 +357,7 @@ class _Script:
             reading=_READING,
             required=Required(
                 privileges=tuple(one for outcome in outcomes for one in outcome.required.privileges),
-                effects=settle_effects(self._list_effects(outcomes), self.judging.snapshot.catalog),
+                effects=settle_effects(self._list_effects(judged), self.judging.snapshot.catalog),
             ),
             allowed=frozenset(),
             has_obligations=any(one.has_obligations for one in outcomes),
@@ -360,13 +365,13 @@ class _Script:
             **found.list_fields(),
         )
 
-    def _list_effects(self, outcomes: Iterable[RewrittenStatement]) -> Iterator[SessionEffect]:
+    def _list_effects(self, judged: Sequence[_JudgedPart]) -> Iterator[SessionEffect]:
         """Yield what is left of it in the session and the catalog."""
         # RULE (script-session-variables)
-        if given := self._list_targets() & self.context.variables:
+        if given := (self._list_targets() | _list_given(judged)) & self.context.variables:
             yield SetVariables(given)
-        for outcome in outcomes:
-            yield from _list_catalog_effects(outcome)
+        for one in judged:
+            yield from _list_catalog_effects(one.outcome)
 
 
 _READING = Reading(
@@ -394,6 +399,12 @@ def _refuse(part: _Part, refusal: Refusal, judged: Iterable[_JudgedPart]) -> Ref
     return replace(refusal, message=f"{refusal.message} (line {part.line} of the script)")
 
 
+def _list_given(judged: Iterable[_JudgedPart]) -> frozenset[str]:
+    """Return the variables (lower case) that texts give a value which a script has run."""
+    effects = (effect for one in judged if one.part.runs_text for effect in one.outcome.required.effects)
+    return frozenset(name for one in effects if isinstance(one, SetVariables) for name in one.names)
+
+
 def _refuse_alone(judged: Iterable[_JudgedPart]) -> Refusal | None:
     """Refuse what changes the session, whose answer is filtered, or what would find the script's
     variables."""
@@ -401,6 +412,9 @@ def _refuse_alone(judged: Iterable[_JudgedPart]) -> Refusal | None:
         part, outcome, required = one.part, one.outcome, one.outcome.required
         if any(not isinstance(effect, _PASSES) for effect in required.effects):  # RULE (script-effects)
             return part.refuse(f"may not stand in one: {_ALONE}")
+        # RULE (script-immediate-declares): Spark declares one of the session; what is written here would not.
+        if part.runs_text and any(isinstance(effect, DeclareVariables) for effect in required.effects):
+            return part.refuse("declares a variable of the session; declare it before the script")
         if outcome.answer is not RELAY or outcome.definition is not None:  # RULE (script-answers)
             return part.refuse("may not stand in one: its answer is filtered; send it by itself")
         if required.cached is not None or required.explains:

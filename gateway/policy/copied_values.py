@@ -18,12 +18,13 @@ def mask_copied_values(view: TableView, table: Table) -> TableView:
     Of which columns these are copies the table's files say, and nobody here: Hudi's `_hoodie_record_key` has
     the key of each row, `name:value,…`, whatever policies say of the columns of the key.
     """
-    copies = COLUMNS_OF_COPIES.get((table.provider or "").lower(), frozenset())
-    found = [c.name for c in table.columns if c.name.lower() in copies and c.name not in view.hidden]
-    concerned = {name.lower() for name in (*view.masks, *view.hidden)} - copies
-    if not found or not concerned:
+    if {name.lower() for name in (*view.masks, *view.hidden)} <= COLUMNS_OF_COPIES:
         return view
-    origin = PolicyRef(name=f"values of masked columns that {table.provider} keeps again")
+    copies = [c.name for c in table.columns if c.name.lower() in COLUMNS_OF_COPIES]
+    found = [name for name in copies if name not in view.hidden]
+    if not found:
+        return view
+    origin = PolicyRef(name="values of masked columns that Hudi keeps again")
     made = {
         name: ColumnMask(column=name, mask_type=MASK_TYPE, expression="CAST(NULL AS STRING)", policy=origin)
         for name in found

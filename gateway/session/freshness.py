@@ -32,6 +32,7 @@ from gateway.session.view_rules import (
     as_made,
     explain_ended_view,
     refuse_ended_views,
+    refuse_other_rows,
     refuse_replaced_functions,
     statement_of,
     without_dangling_views,
@@ -107,7 +108,7 @@ class Freshness(Generic[S]):
                 table for table in session.stale_tables(verdict, self._changed) if table.fold() not in looked
             ]
             if not stale:
-                found = refuse_replaced_functions(session, verdict)
+                found = refuse_other_rows(session, refuse_replaced_functions(session, verdict))
                 if isinstance(found, Cleared):
                     session.note_judged(found, generation, looked)
                 return without_dangling_views(session, refuse_ended_views(session, found))

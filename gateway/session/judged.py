@@ -17,6 +17,8 @@ class JudgedStatement:
     forwarded_plan: bytes
     functions: tuple[Table, ...] = ()
     """Those that it calls and whose bodies were judged."""
+    obliged: bool = False
+    """Whether masks or filters stand in what Spark was handed."""
     period: int = 0
     """In which it was judged: it stands in what Spark was given where masks or filters read tables."""
 
@@ -61,5 +63,6 @@ def build_judged(cleared: Cleared) -> JudgedStatement:
         forwarded=cleared.forwarded,
         forwarded_plan=cleared.forwarded_plan,
         functions=cleared.judged_functions,
+        obliged=bool(cleared.obligations or cleared.policy_tables),
         period=cleared.period,
     )

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from gateway.errors import one_line
 from gateway.model.catalog import quote
+from gateway.model.meaning_settings import Influence, influence
 from gateway.model.statement import (
     Cleared,
     DropFunction,
@@ -80,6 +81,28 @@ def refuse_replaced_functions(session: NameResolution, verdict: Verdict) -> Verd
             why = (
                 f"the function {function.name} was replaced since this session began to call it, and Spark "
                 "would run its old body; open a new session"
+            )
+            return build_refusal(verdict, "NOT_GOVERNABLE", "0A000", why)
+    return verdict
+
+
+def refuse_other_rows(session: NameResolution, verdict: Verdict) -> Verdict:
+    """Refuse to read what was made with masks or filters before the session had a setting that chooses which
+    rows tables have.
+
+    INVARIANT (a policy's text means what it says): Spark keeps SQL's settings with the text of a view or
+    function, and none of a table format. So what policies read would come from where the setting says.
+    """
+    moving = sorted(key for key in session.context.settings if influence(key) is Influence.TABLES)
+    if isinstance(verdict, Refused) or not moving:
+        return verdict
+    basis = session.basis_of(verdict)
+    for key in moving:
+        # RULE (kept-rows-of-branch)
+        if basis is None or any(one.obliged and key not in one.statement.context.settings for one in basis):
+            why = (
+                f"it reads a temporary view, function or cached relation with row filters or masks that was "
+                f"made before `{key}` was set; run RESET {key}, or make that again"
             )
             return build_refusal(verdict, "NOT_GOVERNABLE", "0A000", why)
     return verdict

@@ -63,7 +63,7 @@ def replace_where(scope: CommandScope) -> Required:
 def _create_table(scope: CommandScope, *, replacing: bool) -> Required:
     spec = scope.node("tableSpec")
     location = storage.check_table_spec(spec)  # RULE (create-table-location)
-    pin = scope.target("name")
+    pin = scope.resolve_created("name")
     required = [Privilege(table_resource(pin.table), "create")]
     if replacing:  # RULE (replace-table-drops)
         required.append(Privilege(table_resource(pin.table), "drop"))
@@ -236,7 +236,7 @@ def create_table_like(scope: CommandScope) -> Required:
     source = scope.resolve_existing("source")
     if isinstance(source, TempViewName):
         raise CannotClassify("CREATE TABLE … LIKE does not support temporary views; use CREATE TABLE … AS")
-    pin = scope.target("name")
+    pin = scope.resolve_created("name")
     required = [
         Privilege(table_resource(pin.table), "create"),
         Privilege(table_resource(source.table), "select"),

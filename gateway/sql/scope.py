@@ -81,6 +81,10 @@ class CommandScope:
             return Pin(self.relation(parts), *branch)
         return self.pin(parts)
 
+    def resolve_created(self, name: str) -> Pin:
+        """Return the relation held in a field as a table that is made, which is no branch of another."""
+        return self.pin(self.parts(name))
+
     def pin(self, parts: tuple[str, ...]) -> Pin:
         """Return the relation of a name as a target: never a temporary view, always a full name."""
         resolved = self.names.new_table(parts)

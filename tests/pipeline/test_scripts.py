@@ -231,6 +231,19 @@ async def test_session_variables_that_a_script_sets_are_noted(lab: Lab) -> None:
         assert "not known before it runs" in (await lab.refused(script(body), **context)).message
 
 
+async def test_texts_that_a_script_has_run_give_session_variables_values(lab: Lab) -> None:
+    context = {"variables": frozenset({"s", "t"}), "known_values": frozenset({("s", "SELECT 1")})}
+    for value in ("''x''", "(SELECT max(id) FROM filtered)"):
+        found = await lab.cleared(script(f"EXECUTE IMMEDIATE 'SET VAR s = {value}';"), **context)
+        assert found.effects == (SetVariables(frozenset("s")),)
+    for sets in ("'SET VARIABLE s = 1'", "'EXECUTE IMMEDIATE \\'SELECT 1\\' INTO s'"):
+        said = await lab.refused(script(f"EXECUTE IMMEDIATE s; EXECUTE IMMEDIATE {sets};"), **context)
+        assert "not known before it runs" in said.message
+    await lab.cleared(script("EXECUTE IMMEDIATE s; EXECUTE IMMEDIATE 'SET VAR t = 1';"), **context)
+    said = await lab.refused(script("EXECUTE IMMEDIATE 'DECLARE VARIABLE w INT';"), **context)
+    assert "declare it before the script" in said.message
+
+
 async def test_a_cursor_gives_session_variables_values(lab: Lab) -> None:
     if is_older(lab.reader, "4.2"):
         pytest.skip("cursors came with Spark 4.2")

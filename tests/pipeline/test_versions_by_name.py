@@ -103,12 +103,17 @@ REFUSED = (
     "INSERT INTO lake.shop.person.changes VALUES (1, 'a')",
     "CACHE TABLE lake.shop.person.branch_work",
     "DESCRIBE TABLE lake.shop.person.branch_work",
+    "CREATE TABLE lake.shop.person.branch_work (id INT)",
+    "CREATE TABLE lake.shop.person.branch_work AS SELECT 1 AS id",
+    "CREATE OR REPLACE TABLE lake.shop.person.branch_work (id INT)",
+    "CREATE TABLE lake.shop.person.branch_work LIKE lake.shop.plain",
 )
 
 
 @pytest.mark.parametrize("text", REFUSED)
 async def test_whatever_else_is_named_below_a_table_is_refused(reader: ReaderPool, text: str) -> None:
-    assert isinstance(await judged(reader, text), Refused)
+    for user in ("ben", "ann"):
+        assert isinstance(await judged(reader, text, user), Refused)
 
 
 async def test_only_iceberg_has_versions_below_and_no_namespace_of_that_name(reader: ReaderPool) -> None:

@@ -61,12 +61,11 @@ def world(provider: str) -> World:
 async def test_keys_are_null_where_a_column_is_masked_or_hidden(reader: ReaderPool, column: str) -> None:
     for name, masks in (("masked", True), ("hidden", True), ("filtered", False), ("free", False)):
         text = f"SELECT {column} FROM {name} WHERE {column} LIKE 'a%'"
-        verdict = await world("hudi").judge(text, reader, user="ann", use="shop")
-        assert isinstance(verdict, Cleared), verdict
-        assert (f"CAST(NULL AS STRING) AS `{column}`" in verdict.forwarded) is masks
-        other = await world("parquet").judge(text, reader, user="ann", use="shop")
-        assert isinstance(other, Cleared)
-        assert "CAST(NULL" not in other.forwarded
+        # Tables that Hudi has put into a Hive catalog are Hive's there.
+        for provider in ("hudi", "org.apache.hudi", "hive"):
+            verdict = await world(provider).judge(text, reader, user="ann", use="shop")
+            assert isinstance(verdict, Cleared), verdict
+            assert (f"CAST(NULL AS STRING) AS `{column}`" in verdict.forwarded) is masks
 
 
 async def test_a_column_that_is_hidden_itself_stays_so(reader: ReaderPool) -> None:
@@ -84,7 +83,7 @@ async def test_a_column_that_is_hidden_itself_stays_so(reader: ReaderPool) -> No
 
 async def test_a_row_that_is_added_may_take_the_place_of_a_hidden_one() -> None:
     name = TableName("spark_catalog", "shop", "filtered")
-    for provider, replaces in (("hudi", True), ("parquet", False)):
+    for provider, replaces in (("hudi", True), ("org.apache.hudi", True), ("parquet", False)):
         told = {
             "table_name": name.table,
             "catalog_name": name.catalog,

@@ -1082,6 +1082,15 @@ REMOVALS = (
     Removal("script-effects", "nothing in a script changes its names", Never(), "pipeline.test_scripts"),
     Removal("script-answers", "answers in scripts are not filtered", Never(), "pipeline.test_scripts"),
     Removal(
+        "script-immediate-values", "texts that are run change variables", Never(), "pipeline.test_scripts"
+    ),
+    Removal(
+        "script-immediate-declares",
+        "a text of a script declares no variable of the session",
+        Never(),
+        "pipeline.test_scripts",
+    ),
+    Removal(
         "script-immediate-variables",
         "a text has variables of its own",
         Never(),

@@ -9,6 +9,7 @@ from typing import cast
 import pytest
 
 from gateway.model.catalog import TableName
+from gateway.model.decision import PolicyRef, RowFilter
 from gateway.model.handles import SparkHandle, mark_reading_function
 from gateway.model.principal import Principal
 from gateway.model.statement import (
@@ -21,6 +22,7 @@ from gateway.model.statement import (
     EndpointName,
     Refused,
     RegisterCode,
+    ScanRecord,
     SessionContext,
     SessionEffect,
     SetVariables,
@@ -29,7 +31,7 @@ from gateway.model.statement import (
 )
 from gateway.session.endpoint import EndpointOperation, changes_names
 from gateway.session.session import NameResolution
-from gateway.session.view_rules import as_made, statement_of, without_dangling_views
+from gateway.session.view_rules import as_made, refuse_other_rows, statement_of, without_dangling_views
 from tests.session.fakes import FakeEndpoint
 
 PRINCIPAL = Principal(user="bob")
@@ -142,6 +144,34 @@ def test_a_view_is_made_again_beside_the_variables_of_then() -> None:
     view = session.views["v"]
     assert as_made(session, view).context.variables == frozenset()
     assert statement_of(session, view).context.variables == X
+
+
+def test_what_was_made_with_filters_is_not_read_from_a_branch() -> None:
+    """Spark keeps SQL's settings with what was made, and not Iceberg's: its policies' tables would be read
+    in the branch."""
+    session, branch = new_session(), "spark.wap.branch"
+    rows = RowFilter(expression="id IN (SELECT id FROM m)", policy=PolicyRef(name="rows"))
+    scans = (ScanRecord(table=NAME, access="select", columns=("id",), obligations=(rows,)),)
+
+    def make_view(name: str, text: str, scans: tuple[ScanRecord, ...]) -> None:
+        cleared = replace(clear(session, text, CreateTempView(name), reads=True), scans=scans)
+        session.prepare_to_forward(cleared)
+        session.apply_finished(cleared, 1)
+
+    def is_read(name: str) -> bool:
+        read = replace(clear(session, f"SELECT * FROM {name}"), temp_views_read=frozenset({name}))
+        return isinstance(refuse_other_rows(session, read), Cleared)
+
+    make_view("before", "CREATE TEMP VIEW before AS SELECT id FROM t", scans)
+    make_view("over", "CREATE TEMP VIEW over AS SELECT id FROM before", ())
+    make_view("plain", "CREATE TEMP VIEW plain AS SELECT id FROM t", ())
+    session.note_setting_changed("spark.sql.ansi.enabled", own=False)
+    assert all(map(is_read, ("before", "over", "plain")))
+    session.note_setting_changed(branch, own=False)
+    make_view("after", "CREATE TEMP VIEW after AS SELECT id FROM t", scans)
+    assert [is_read(name) for name in ("before", "over", "plain", "after")] == [False, False, True, True]
+    session.note_setting_changed(branch, own=True)
+    assert is_read("before")
 
 
 async def test_a_function_that_reads_ends_with_what_it_reads_and_so_does_what_came_of_it() -> None:
