@@ -178,7 +178,7 @@ def _date(masking: Masking, c: str, masked_date: str, b: str) -> str | None:
     if not any(kept):
         return f"CASE WHEN {c} IS NOT NULL THEN DATE'{_compute_fixed_date(masking, masked_date)}' END"
     if (masking.year, masking.day) == (KEEP, 1) and masking.month in (0, KEEP):
-        # Spark's earliest year began before its earliest date: its first of January, or of June, would overflow.
+        # Spark's earliest year began before its earliest date: its first of January or June would overflow.
         unit = "YEAR" if masking.month == 0 else "MONTH"
         return f"CASE WHEN {c} >= DATE'-5877640-01-01' THEN {b}trunc({c}, '{unit}') END"
     year = f"{b}year({c})" if masking.year == KEEP else _compute_fixed_date(masking, masked_date)[:4]

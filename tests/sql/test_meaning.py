@@ -55,6 +55,8 @@ INDEPENDENT = [
     "CASE WHEN ok THEN name ELSE NULL END = 'x'",
     "coalesce(name, code, 'none') <> ''",
     "length(name) - 4 > 2 AND year(day) = 2020",
+    "regexp_substr(name, '@.*') = reverse(code) AND regexp_count(name, '@') = regexp_instr(name, '@')",
+    "octet_length(raw) < bit_length(name) OR crc32(raw) > id OR find_in_set(code, name) > 0",
     f"{mask_expression('X', 'day', 'date', transformer=YEAR_AND_MONTH)} = day",
     "TRY_CAST(name AS INT) = id",
     f"id NOT IN (SELECT bid FROM {READ})",
