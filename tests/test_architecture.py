@@ -435,7 +435,9 @@ OPTIONAL = {
     "gateway.app.embedded": {"app/gateway.py"},
     "gateway.app.jobs": {"app/gateway.py", "cli/audit_proof.py", "cli/jobs.py", "cli/replay.py"},
     "gateway.app.lineage_admin": {"app/console_record.py", "app/endpoints.py"},
-    "gateway.app.ranger_admin": {"app/console_policies.py", "app/console_record.py", "app/endpoints.py"},
+    "gateway.app.ranger_admin": {
+        "app/console.py", "app/console_record.py", "app/console_tools.py", "app/endpoints.py",
+    },
     "gateway.app.tracing": {"app/gateway.py"},
     "gateway.app.administered_apis": {"app/endpoints.py"},
     "gateway.app.console": {"app/endpoints.py"},

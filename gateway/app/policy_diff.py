@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 
 from gateway.app.accepted_tags import build_accepted_part, build_accepted_tags_path
 from gateway.app.metalakes import load_cached_metalakes
+from gateway.app.ranger_services import list_used_services
 from gateway.app.rule_files import load_rules, read_rules
 from gateway.audit.search import EventQuery, search
 from gateway.errors import Faults
@@ -85,14 +87,17 @@ def settings_side(
     if faults := [
         f"service `{service}` comes from a Ranger Admin, and its `cache` is still empty: a gateway without "
         "a download denies access to everything that the service covers"
-        for service in sorted(set(policies.catalogs.values()) & kept_in.keys())
+        for service in sorted(list_used_services(policies.catalogs.values(), policies.ranger))
         if kept_in[service] not in caches
     ]:
         raise Faults(faults)
+    adds_to = {entry.service: entry.adds_to for entry in policies.ranger if entry.adds_to is not None}
     paths = (*policies.paths, *caches)
     policies = policies.model_copy(update={"paths": paths, "ranger": ()})
     rules = load_rules(read_rules(policies), policies, people=people)
-    return combine_policies(rules.part, parts_beside(settings, accepted), policies.catalogs)
+    return combine_policies(
+        replace(rules.part, adds_to=adds_to), parts_beside(settings, accepted), policies.catalogs
+    )
 
 
 def combine_policies(part: Part, beside: Sequence[Part], catalogs: Mapping[str, str]) -> PolicySet:

@@ -89,7 +89,7 @@ def part_of(held: CachedService, settings: RangerAdminSettings) -> Part:
         users=held.users,
         warnings=held.warnings,
         versions=versions,
-        adds_to=settings.adds_to or "",
+        adds_to={} if settings.adds_to is None else {name: settings.adds_to},
         realm=" ".join(sorted(url.rstrip("/") for url in settings.urls)),
     )
 

@@ -105,6 +105,7 @@ async def read_temporary(name: str, text: str, names: Names, reader: LineageRead
         parameters=inputs,
         is_table=is_table,
         body=whole,
+        defaults=("",) * len(inputs),  # a call that leaves one out is taken as it is
         returns=returns,
     )
     function = TableName(_OF_SESSION, "session", name, FUNCTION)

@@ -19,6 +19,9 @@ from gateway.sql.identity import IsIdentity, identity_splices
 from gateway.sql.required import Unsupported
 from gateway.sql.sketches import sketch_scan
 
+_COLUMNS = frozenset({"AddColumns", "AlterColumns", "CreateTable", "ReplaceColumns", "ReplaceTable"})
+"""Commands that give columns what they are by default, which Spark keeps as a text."""
+
 
 def guard_scans(
     prepared: Prepared,
@@ -104,6 +107,11 @@ def identities(
         return ()
     if prepared.required.shares:
         return ()  # it asks who reads it, not who made it
+    if any(command.node in _COLUMNS for command in reading.commands):
+        return Unsupported(
+            "what a column is by default cannot ask who the user is where Spark does not know it, as over "
+            "Spark Connect; write the value when you insert"
+        )
     mentions = [r for r in reading.relations if r.role is not RelationRole.CTE]
     named: dict[int, Table | None] = {}
     for relation, name in prepared.scans:

@@ -35,8 +35,8 @@ class Part:
     """Tags on columns, by catalog, beside those of whichever service speaks for the catalog."""
     policies: tuple[Policy, ...] = ()
     """Policies of services of other parts, in access types of `spark`: a service has them beside its own."""
-    adds_to: str = ""
-    """Service of another part that has the policies of this part's services beside its own."""
+    adds_to: Mapping[str, str] = field(default_factory=dict)
+    """Service of this part → the one, of whichever part, that has its policies beside its own."""
     catalogs: Mapping[str, str] = field(default_factory=dict)
     """Catalogs that come with the part → service that speaks for each."""
     limits: tuple[Limit, ...] = ()
@@ -161,15 +161,15 @@ def _add(services: dict[str, Service], part: Part, faults: list[str]) -> None:
 
 
 def _add_services(services: dict[str, Service], part: Part, faults: list[str]) -> None:
-    """Put the policies of a part's services into the service that they are added to; each goes on naming its
-    own, where it is changed."""
-    for name, service in part.services.items():
-        target = services.get(part.adds_to)
-        if not says_anything(service):
+    """Put policies of a part's services into those that they are added to; each goes on naming its own, where
+    it is changed."""
+    for name, to in part.adds_to.items():
+        service, target = part.services.get(name), services.get(to)
+        if service is None or not says_anything(service):
             continue
         if target is None or service.definition.name != target.definition.name:
             kind = service.definition.name
-            faults.append(f"{part.name} adds to `{part.adds_to}`, which is no service of the kind `{kind}`")
+            faults.append(f"{part.name} adds to `{to}`, which is no service of the kind `{kind}`")
             continue
         on_tags = service.tags is not None and bool(service.tags.policies)
         if service.zones or service.tagged or service.sharing is not None or on_tags:  # RULE (added-whole)
@@ -179,7 +179,7 @@ def _add_services(services: dict[str, Service], part: Part, faults: list[str]) -
             # Where they write nobody knows the masks and denials of the target, which are not theirs to end.
             faults.append(f"{part.name} has delegated administrators, who could unmask what others mask")
         fitted = (_fit_policy(policy, target.definition) for policy in service.policies)
-        services[part.adds_to] = replace(target, policies=(*target.policies, *fitted))
+        services[to] = replace(target, policies=(*target.policies, *fitted))
         services[name] = replace(service, policies=())
 
 

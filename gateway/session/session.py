@@ -325,7 +325,7 @@ class NameResolution:
         self.add_handle(made.handle)
         if made.reads:  # RULE (function-body-noted)
             self.add_handle(mark_reading_function(name))
-            text = cleared.statement.text or "".join(cleared.plan_texts[:1])
+            text = cleared.plan_texts[0] if cleared.plan_texts else cleared.statement.text
             self.functions[name] = replace(self._cache(cleared, policies_version, statement_id), text=text)
         else:
             self.drop_handle(mark_reading_function(name))

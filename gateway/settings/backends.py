@@ -22,7 +22,6 @@ from gateway.settings.section import (
     require_safe_url,
 )
 
-Qop = Literal["auth", "auth-int", "auth-conf"]
 BackendName = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_-]{0,62}$")]
 MinorText = Annotated[str, Field(pattern=r"^[0-9]{1,3}\.[0-9]{1,3}$")]
 
@@ -108,7 +107,7 @@ class ThriftKerberos(Section):
     """The gateway's own principal; its short name is one of `hadoop.proxyuser` there."""
     keytab: Path
     """Its keys."""
-    qop: Annotated[tuple[Qop, ...], Field(min_length=1)] = ("auth",)
+    qop: Annotated[tuple[Literal["auth", "auth-int", "auth-conf"], ...], Field(min_length=1)] = ("auth",)
     """Protections of binary connections that are taken, the best first; what the server offers is
     `hive.server2.thrift.sasl.qop` there. With `auth` only `tls` protects what follows the login."""
 

@@ -27,8 +27,9 @@ def optimize(scope: CommandScope) -> Required:
     if not isinstance(predicates, tuple) or not all(isinstance(text, str) for text in predicates):
         raise CannotClassify("the condition of OPTIMIZE could not be parsed")
     required = on_files(scope.target("child"), "alter", conditions=tuple(str(text) for text in predicates))
-    ordered = scope.field("zOrderBy")
-    return required if predicates or ordered != () else _let_maintain(required)
+    # What it orders by is no field of the command.
+    names_columns = bool(scope.reading.columns or scope.reading.expressions)
+    return required if predicates or names_columns else _let_maintain(required)
 
 
 def reorganize(scope: CommandScope) -> Required:

@@ -111,7 +111,7 @@ async def test_connections_go_to_the_worker_that_has_fewest(tmp_path: Path) -> N
 
 async def test_a_killed_worker_is_replaced_and_connections_are_taken_meanwhile(tmp_path: Path) -> None:
     async with supervised(tmp_path) as (_, port):
-        pids = {}
+        pids: dict[int, int] = {}
         while len(pids) < 2:
             number, pid, writer = await ask(port)
             pids[number] = pid

@@ -21,7 +21,7 @@ from tests.effort import tries
 from tests.policy.reference_reader import holds, shown
 from tests.rest.worlds import loaded, serving, told
 
-pytestmark = [pytest.mark.in_turn(3), pytest.mark.asyncio(loop_scope="session")]
+pytestmark = [pytest.mark.night, pytest.mark.asyncio(loop_scope="session")]
 
 COLUMNS = {
     "id": "long", "n": "int", "s": "string", "d": "date", "b": "boolean", "f": "double", "x": "decimal(9,2)",

@@ -10,11 +10,11 @@ from gateway.frontends.auth_to_local import parse_rule
 from gateway.frontends.kerberos_rules import (
     KerberosRefused,
     KerberosRules,
-    Qop,
     read_choice,
     user_of_ticket,
     write_offer,
 )
+from gateway.wire.sasl import Qop
 
 ANYBODY = parse_rule("RULE:[1:$1]"), parse_rule("RULE:[2:$1]")
 RULES = KerberosRules(

@@ -138,7 +138,7 @@ async def test_one_is_made_without_masks_and_filters_and_under_its_own_name(lab:
         ),
         ("SELECT * FROM within", "global temporary view"),
         ("SELECT * FROM spark_catalog.global_temp.over_free", "global temporary view"),
-        ("SELECT * FROM global_temp.`over$files`", "characters of paths"),
+        ("SELECT * FROM global_temp.`over$files`", "Paimon's `t$files`"),
         ("INSERT INTO global_temp.over_free VALUES (1, 'x')", "global temporary view"),
         ("CREATE TABLE global_temp.over_free (a INT)", "global temporary view"),
         ("CACHE TABLE global_temp.over_free", "CacheTable of a global temporary view"),

@@ -368,3 +368,11 @@ async def test_a_policy_that_a_session_or_a_statement_could_change_holds_for_non
     ):
         assert isinstance(verdict, Refused), verdict
         assert "the session or on parameters of the statement" in verdict.message
+
+
+async def test_a_default_cannot_ask_spark_connect_who_the_user_is(world: World, reader: ReaderPool) -> None:
+    """Spark keeps the text, and whoever inserts is somebody else to it."""
+    text = "CREATE TABLE made (a INT, b STRING DEFAULT current_user()) USING parquet"
+    verdict = await over_connect(world, reader, command(text))
+    assert isinstance(verdict, Refused)
+    assert "who the user is" in verdict.message

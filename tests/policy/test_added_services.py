@@ -62,7 +62,7 @@ def combined(grants: Service, *, adds_to: str = "spark") -> PolicySet:
     packs = load_packs({"pack.yaml": PACK}, DEFINITIONS, 1)
     parts = [
         Part(name="files", services=packs.services),
-        Part(name="the Ranger service `grants`", services={"grants": grants}, adds_to=adds_to),
+        Part(name="the Ranger service `grants`", services={"grants": grants}, adds_to={"grants": adds_to}),
     ]
     return combine(parts, 2, CATALOGS, tolerant=True)
 
@@ -116,6 +116,14 @@ def test_an_access_type_that_the_other_service_has_not_allows_nothing_and_denies
 def test_what_cannot_be_added_whole_is_not_put_in_force(service: Service) -> None:
     with pytest.raises(Faults):
         combined(service)
+
+
+def test_a_source_with_both_services_adds_one_to_the_other() -> None:
+    packs = load_packs({"pack.yaml": PACK}, DEFINITIONS, 1)
+    services = {**packs.services, "grants": grants(policy(allow="carol"))}
+    both = Part(name="files", services=services, adds_to={"grants": "spark"})
+    assert may(combine([both], 2, CATALOGS), "carol")
+    assert not may(combine([replace(both, adds_to={})], 2, CATALOGS), "carol")
 
 
 def test_nothing_is_added_to_what_is_not_there() -> None:

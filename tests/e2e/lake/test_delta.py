@@ -397,7 +397,7 @@ def test_rows_that_are_not_seen_are_not_changed(lake: LakeSpark, bob: Twins) -> 
     require_files_without_hidden_rows(lake, bob)
 
 
-@pytest.mark.in_turn(17, one_way=True)
+@pytest.mark.night
 def test_two_users_change_rows_of_one_table(lake: LakeSpark, gateway: RunningGateway, bob: Twins) -> None:
     require_two_users_stay_apart(lake, gateway, bob, "delta")
 

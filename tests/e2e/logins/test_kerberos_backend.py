@@ -99,7 +99,7 @@ async def test_a_server_that_protects_less_than_is_wanted_gets_nothing(realms: R
 async def test_without_a_ticket_nobody_is_connected_to(realms: Realms, wrong: dict[str, str]) -> None:
     """Of a principal without a key, and for servers that the KDC does not know."""
     with pytest.raises(BackendUnavailable, match="no ticket") as caught:
-        await client_of(realms, **wrong).begin_sasl()  # type: ignore[arg-type]
+        await client_of(realms, **wrong).begin_sasl()
     assert "localhost" in caught.value.where or "elsewhere" in caught.value.where
 
 
