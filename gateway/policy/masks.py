@@ -2,8 +2,8 @@
 
 Meaning per type is Hive's (its `mask`, `mask_show_last_n`, `mask_show_first_n`, `mask_first_n`, `mask_last_n`
 and `mask_hash` functions, with their arguments as `transformers` reads them), and a mask that has no meaning
-for a type shows NULL, never the value. docs/masks.md has the whole table; a test runs each of its cells on
-Spark, with ANSI mode on and off.
+for a type shows NULL, never the value. A new mask type is a row in `rules/service_defs`, seldom code here.
+docs/masks.md has the whole table; a test runs each of its cells on Spark, with ANSI mode on and off.
 
 Every expression is made of syntax (CAST, CASE, SUBSTRING … FROM) and of functions named
 `system.builtin.…`, which a session cannot shadow with functions of its own; before Spark 4.2, which does not
