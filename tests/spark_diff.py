@@ -24,7 +24,7 @@ from pathlib import Path
 from gateway.model.meaning_settings import Influence, influence
 from gateway.model.reading_settings import find_pinned_value
 from gateway.model.spark_minors import minor_of
-from gateway.plan.table import TABLE
+from gateway.plan.classify import TABLE
 from gateway.reader.java_runtime import find_java, find_spark_of
 from gateway.reader.parsers import Parsers
 from gateway.reader.process import ParserProcess
@@ -213,7 +213,7 @@ KINDS = (
     ),
     Kind(
         name="messages, fields and calls of Spark Connect",
-        where="gateway/plan/table_*.py, with gateway/plan/table_since.py; calls: gateway/frontends",
+        where="gateway/plan/classify_*.py, with gateway/plan/classify_since.py; calls: gateway/frontends",
         has=proto_lines,
         placed=_is_known_field,
     ),

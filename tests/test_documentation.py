@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -53,6 +54,21 @@ def test_what_the_architecture_names_is_there(page: Path) -> None:
         name
         for name in MODULE.findall(page.read_text("utf-8"))
         if not any((ROOT / "gateway").glob(name.rstrip("/") + "*")) and not any(ROOT.glob(name.rstrip("/")))
+    ]
+    assert gone == []
+
+
+def test_what_a_package_names_is_there() -> None:
+    """In its docstring: modules, packages and functions of ours."""
+    files = sorted((ROOT / "gateway").rglob("*.py"))
+    ours = {part for path in files for part in path.with_suffix("").parts} | {"sluice", "migrations"}
+    ours.update(name for path in files for name in re.findall(r"\bdef (\w+)", path.read_text("utf-8")))
+    packages = {path: path.read_text("utf-8") for path in files if path.name == "__init__.py"}
+    gone = [
+        (path.parent.name, name)
+        for path, text in packages.items()
+        for name in re.findall(r"`([a-z_.]+)`", ast.get_docstring(ast.parse(text)) or "")
+        if name.removesuffix(".py").rpartition(".")[2] not in ours
     ]
     assert gone == []
 

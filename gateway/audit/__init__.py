@@ -5,7 +5,8 @@
                                          ▼
                                        shipper (COPY, ON CONFLICT DO NOTHING) ──▶ PostgreSQL, by day
 
-`segment` is the file format, `disk` the system calls, `spool` the writer, `backlog` the reader of what is
-not shipped yet, `shipper` and `rows` the way to PostgreSQL, `partitions` its days, `recovery` what a crash
-leaves behind, `search` the auditor's questions. The server and the tables are `gateway.database`'s.
+`segment` is the file format, `disk` the system calls, `spool` the writer, `backlog` the reader of what is not
+shipped yet, `shipper` and `rows` the way to PostgreSQL, `search` and `record_pages` the auditor's questions.
+`chain`, `seals` and `verify` prove that nothing was changed, `forwarding` sends the record on. The server and
+the tables are `gateway.database`'s.
 """

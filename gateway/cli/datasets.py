@@ -20,7 +20,7 @@ from gateway.cli.lineage import connect
 from gateway.cli.settings import settings_of
 from gateway.cli.terminal import BOLD, DIM, Terminal
 from gateway.errors import Faults
-from gateway.files import found, store
+from gateway.files import store, walk_results
 from gateway.files.keeping import Keeper, Refreshed
 from gateway.files.store import datasets
 from gateway.frontends.users import read_users
@@ -93,12 +93,12 @@ def _list_begun(rows: Any, terminal: Terminal) -> None:
 
 async def _list_found(connection: Any, settings: Settings, terminal: Terminal) -> None:
     """List what walks of the sources have found that is no table."""
-    walks = {walk.source: walk for walk in await found.walks(connection)}
+    walks = {walk.source: walk for walk in await walk_results.walks(connection)}
     for source in settings.file_sources():
         walk = walks.get(source.name)
         if walk is None or not (source.refresh_s and source.walk):
             continue
-        paths = await found.no_tables(connection, source)
+        paths = await walk_results.no_tables(connection, source)
         for path, files in list(paths.items())[:_MAX_FOUND]:
             terminal.line(terminal.style(f"{source.name}/{path}", BOLD))
             terminal.line(terminal.style(f"  found, not promoted  {files} files", DIM))

@@ -29,6 +29,7 @@ MASKS = {
     "MASK_NULL": "always NULL",
     "MASK_NONE": "as it is",
     "MASK_DATE_SHOW_YEAR": "only the year",
+    "MASK_DATE_SHOW_MONTH": "only the year and month",
     "CUSTOM": "what the policy computes",
     "ROW_FILTER": "only some rows",
 }

@@ -12,7 +12,7 @@ import asyncpg
 import structlog
 
 from gateway.errors import BackendUnavailable, Faults
-from gateway.files import found, store
+from gateway.files import store, walk_results
 from gateway.files.keeping import Keeper
 from gateway.files.looking import UnfitFiles
 from gateway.files.promotion import Connect
@@ -38,7 +38,7 @@ class Refreshing:
         self._keeper = keeper
         self._walking = walking
         self._connect = connect
-        self.walks: Sequence[found.SourceWalk] = ()
+        self.walks: Sequence[walk_results.SourceWalk] = ()
         """How the walks of these sources stand, at the last look."""
         self.findings: Mapping[str, int] = {}
         """Tables by source whose files are not as they were made, at the last look."""
@@ -81,24 +81,24 @@ class Refreshing:
         Raises BackendUnavailable when Spark or PostgreSQL does not answer.
         """
         async with self._connect() as connection, store.only_one_looks(connection) as mine:
-            next_ = await found.due(connection, self._walked) if mine else None
+            next_ = await walk_results.due(connection, self._walked) if mine else None
             if next_ is None:
                 return False
             source, after = self._sources[next_[0]], next_[1]
             try:
-                before = await found.list_seen_paths(connection, source.name)
+                before = await walk_results.list_seen_paths(connection, source.name)
                 known = {path: format_ for path, (_, format_) in before.items()}
                 seen = await self._walking.look(source, after, known)
             except UnfitFiles as why:
                 log.warning("source_not_walked", source=source.name, why=str(why))
-                await found.fail(connection, source, after, str(why))
+                await walk_results.fail(connection, source, after, str(why))
                 return True
-            await found.keep(connection, source, after, seen)
+            await walk_results.keep(connection, source, after, seen)
             log.info("source_walked", source=source.name, directories=len(seen.files), whole=not seen.reached)
             return True
 
     async def count(self) -> None:
         """Ask PostgreSQL how walks and tables stand, by whichever gateway looked."""
         async with self._connect() as connection:
-            self.walks = [one for one in await found.walks(connection) if one.source in self._walked]
+            self.walks = [one for one in await walk_results.walks(connection) if one.source in self._walked]
             self.findings = {**dict.fromkeys(self._every_s, 0), **await store.findings(connection)}

@@ -1,6 +1,7 @@
-"""Where clients connect: HiveServer2's binary protocol and Spark Connect, one module per concern.
+"""Where clients connect, by HiveServer2's protocol over TCP and HTTP, Spark Connect and REST, and log in.
 
-`users` keeps the user file, `authentication` checks passwords and tokens, `thrift_binary` owns sockets and
-frames, `thrift_service` answers calls with the session service, `connect_server` is the gRPC server. Only the
-session room is called from here.
+`thrift_binary` and `thrift_http` own sockets and frames, `thrift_service` answers calls with the session
+service, `connect_server` is the gRPC server, `http_calls` that of REST. `authentication` logs clients in, by
+the ways that `login_chain` has in order: `login_mechanisms` and the modules `*_logins` are these ways, and
+`app/logins` makes them. Only the session room is called from here.
 """

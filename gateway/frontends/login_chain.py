@@ -1,7 +1,7 @@
 """The chain of ways to log in, in the settings' order: for endpoints, and for `sluice check --login`.
 
 What somebody shows is of one kind, and only mechanisms of that kind see it: no token is ever sent to a
-directory as a password. The first that knows whose it is decides.
+directory as a password. The first that knows whose it is decides. `login_mechanisms` has them.
 """
 
 from __future__ import annotations

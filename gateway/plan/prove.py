@@ -14,9 +14,9 @@ from typing import cast
 
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 
+from gateway.plan.classify import short_name
 from gateway.plan.guard import Edits, bytes_of
 from gateway.plan.reading import PlanReading
-from gateway.plan.table import short_name
 from gateway.wire.connect import Message, ProtobufError, descriptor_of, parse, pb
 
 _SENSITIVE: Mapping[str, tuple[str, str]] = {

@@ -16,6 +16,7 @@ from typing import Never, cast
 
 from google.protobuf.descriptor import Descriptor, EnumDescriptor, FieldDescriptor
 
+from gateway.plan.classify import short_name
 from gateway.plan.rendering_expressions import NAME, OPERAND, VALUE, expression, now, order, receiver
 from gateway.plan.rendering_values import (
     MAX_CHARACTERS,
@@ -30,7 +31,6 @@ from gateway.plan.rendering_values import (
     schema,
     sql_text,
 )
-from gateway.plan.table import short_name
 from gateway.wire.connect import AnyFieldValue, Message, descriptor_of, pb
 
 __all__ = ["MAX_CHARACTERS", "Rendering", "render", "render_message"]

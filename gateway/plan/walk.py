@@ -54,7 +54,7 @@ def read_plan(request: PlanRequest, minor: Minor = NEWEST) -> PlanReading | Malf
     """Say what a plan reads, writes, calls and carries before a Spark of this minor; compressed plans are
     opened first.
 
-    Total: whatever the bytes are, the answer is one of the three. What is not in the table of `plan.table`
+    Total: whatever the bytes are, the answer is one of the three. What is not in the table of `plan.classify`
     makes the plan Unsupported: fields, cases, enum values and message types alike.
     """
     try:

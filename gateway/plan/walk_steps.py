@@ -13,8 +13,8 @@ from google.protobuf.message_factory import GetMessageClass
 
 from gateway.model.spark_minors import Minor
 from gateway.plan import walk_commands, walk_relations
-from gateway.plan.table import OPTIONAL_ONEOFS, TABLE, FieldRule, RefusedField, short_name
-from gateway.plan.table_since import newer_than
+from gateway.plan.classify import OPTIONAL_ONEOFS, TABLE, FieldRule, RefusedField, short_name
+from gateway.plan.classify_since import newer_than
 from gateway.plan.walk_state import FIELD_READERS, MESSAGE_READERS, PlanWalk
 from gateway.wire.connect import AnyFieldValue, Message, descriptor_of, pb
 

@@ -2,8 +2,8 @@
 
 Meaning per type is Hive's (its `mask`, `mask_show_last_n`, `mask_show_first_n`, `mask_first_n`, `mask_last_n`
 and `mask_hash` functions, with their arguments as `transformers` reads them), and a mask that has no meaning
-for a type shows NULL, never the value. docs/masks.md has the whole table; a test runs each of its cells on
-Spark, with ANSI mode on and off.
+for a type shows NULL, never the value. A new mask type is a row in `rules/service_defs`, seldom code here.
+docs/masks.md has the whole table; a test runs each of its cells on Spark, with ANSI mode on and off.
 
 Every expression is made of syntax (CAST, CASE, SUBSTRING … FROM) and of functions named
 `system.builtin.…`, which a session cannot shadow with functions of its own; before Spark 4.2, which does not
@@ -177,9 +177,10 @@ def _date(masking: Masking, c: str, masked_date: str, b: str) -> str | None:
         return c
     if not any(kept):
         return f"CASE WHEN {c} IS NOT NULL THEN DATE'{_compute_fixed_date(masking, masked_date)}' END"
-    if (masking.year, masking.month, masking.day) == (KEEP, 0, 1):
-        # Spark's earliest year began before its earliest date: its first of January would overflow.
-        return f"CASE WHEN {c} >= DATE'-5877640-01-01' THEN {b}trunc({c}, 'YEAR') END"
+    if (masking.year, masking.day) == (KEEP, 1) and masking.month in (0, KEEP):
+        # Spark's earliest year began before its earliest date: its first of January or June would overflow.
+        unit = "YEAR" if masking.month == 0 else "MONTH"
+        return f"CASE WHEN {c} >= DATE'-5877640-01-01' THEN {b}trunc({c}, '{unit}') END"
     year = f"{b}year({c})" if masking.year == KEEP else _compute_fixed_date(masking, masked_date)[:4]
     month = f"{b}month({c})" if masking.month == KEEP else str(masking.month + 1)
     made = f"{b}make_date({year}, {month}, {_day(masking, c, b)})"

@@ -31,9 +31,9 @@ from gateway.session.operation import (
     ThriftOperation,
 )
 from gateway.session.ports import BackendError, BackendFull, BackendOperation, OperationState
-from gateway.session.raised import has_lost_files
 from gateway.session.redact import parse_sqlstate, redact
 from gateway.session.states import Event, State
+from gateway.session.thrift_exceptions import has_lost_files
 from gateway.session.waiting import WaitingStatements
 from gateway.session.watches import Watches
 from gateway.session.whole_errors import may_show_whole, whole_failure

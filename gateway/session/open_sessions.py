@@ -13,8 +13,8 @@ import structlog
 
 from gateway.model.principal import Principal
 from gateway.model.statement import Client
-from gateway.session.elsewhere import UNKNOWN
 from gateway.session.endpoint import EndpointSession
+from gateway.session.handles_elsewhere import UNKNOWN
 from gateway.session.registry import EndpointSessions, IsOver
 
 _log = structlog.get_logger(__name__)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from gateway.model.table_formats import METADATA_COLUMNS
 from gateway.session.conditions import NO_PARAMETERS_SHOWN, Own, find_legacy, sentence, sqlstate_of, sqlstates
-from gateway.session.raised import Raised, find_raised
+from gateway.session.thrift_exceptions import Raised, find_raised
 
 _ERROR_CLASS = re.compile(r"\[([A-Z][A-Z0-9_]*(?:\.[A-Z0-9_]+)*)\] ?")
 _JAVA_CLASS = re.compile(r"^(?:[a-z_]\w*\.)+[A-Z][\w$]*(?:Exception|Error)?: ")

@@ -21,8 +21,8 @@ from gateway.model.statement import Client
 from gateway.session import audit_records
 from gateway.session.budgets import Seat
 from gateway.session.dependencies import Dependencies
-from gateway.session.elsewhere import UNKNOWN
 from gateway.session.endpoint import EndpointOperation, EndpointSession
+from gateway.session.handles_elsewhere import UNKNOWN
 
 FETCHED_WITHIN_S = 5.0
 """How long ago somebody must have asked for a statement for its result to be one that is being fetched."""

@@ -25,9 +25,9 @@ from gateway.model.principal import Principal
 from gateway.model.statement import Client, SessionContext
 from gateway.session.beginnings import bounded_login, wait_a_moment
 from gateway.session.dependencies import FIRST_CONTEXT, Dependencies
-from gateway.session.elsewhere import UNKNOWN, AskedHandle, Elsewhere, OperationReport, write_error
 from gateway.session.endpoint import EndpointOperation
 from gateway.session.execution import Execution
+from gateway.session.handles_elsewhere import UNKNOWN, AskedHandle, Elsewhere, OperationReport, write_error
 from gateway.session.identifiers import Handle, new_event_id, new_handle
 from gateway.session.metadata import Patterns
 from gateway.session.metadata_calls import MetadataCalls

@@ -12,8 +12,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from gateway.model.catalog import quote_parts, split_name
 from gateway.model.definers import PREFIX
 from gateway.model.statement import Cleared, RewrittenText
+from gateway.session.error_places import in_users_text
 from gateway.session.failures import StatementFailed
-from gateway.session.places import in_users_text
 from gateway.session.ports import BackendError
 from gateway.session.redact import UNKNOWN
 

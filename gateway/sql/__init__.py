@@ -2,6 +2,6 @@
 
 `classify` turns a Reading into privileges wanted, `names` resolves what is written against the session,
 `analyse` explains which columns are used, `guard` writes the splices. `pipeline.judge` runs them in order.
-`functions` has what may be called, `total` and `leakproof` what cannot fail or tell, and `lineage` where
-columns come from.
+`functions`, `expressions` and `nodes` say what may stand in a statement, `total` and `leakproof` what cannot
+fail or tell, and `lineage` where columns come from.
 """

@@ -55,15 +55,16 @@ _BITS: Final = frozenset("BitwiseAnd BitwiseNot BitwiseOr BitwiseXor".split())
 # `?` may be left out. Behind `>` the result, b for a boolean.
 _SIGNATURES: Final[Mapping[str, str]] = {
     **dict.fromkeys("btrim lcase lower ltrim rtrim trim ucase upper".split(), "t?t>t"),
-    **dict.fromkeys("initcap soundex".split(), "t>t"),
+    **dict.fromkeys("initcap reverse soundex".split(), "t>t"),
     **dict.fromkeys("char_length character_length length len".split(), "t>i"),
+    **dict.fromkeys("bit_length crc32 octet_length".split(), "x>i"),
     **dict.fromkeys("left right repeat".split(), "ti>t"),
     **dict.fromkeys("substr substring".split(), "ti?i>t"),
     **dict.fromkeys("lpad rpad".split(), "ti?t>t"),
     **dict.fromkeys("md5 sha sha1".split(), "x>t"),
     **dict.fromkeys("contains endswith startswith regexp regexp_like rlike".split(), "tt>b"),
     **dict.fromkeys("like ilike".split(), "tt?t>b"),
-    **dict.fromkeys("instr levenshtein".split(), "tt>i"),
+    **dict.fromkeys("find_in_set instr levenshtein regexp_count regexp_instr".split(), "tt>i"),
     **dict.fromkeys("locate position".split(), "tt?i>i"),
     **dict.fromkeys(
         "day dayofmonth dayofweek dayofyear month quarter weekday weekofyear year".split(), "d>i"
@@ -79,6 +80,7 @@ _SIGNATURES: Final[Mapping[str, str]] = {
     "mask": "t?tttt>t",
     "regexp_extract": "tt?i>t",
     "regexp_replace": "ttt>t",
+    "regexp_substr": "tt>t",
     "replace": "tt?t>t",
     "sha2": "xi>t",
     "split_part": "tti>t",

@@ -15,10 +15,10 @@ from prometheus_client import CollectorRegistry
 from gateway.app.state_metrics import StateCollector, dataset_gauges
 from gateway.database.migrate import migrate
 from gateway.errors import BackendUnavailable
-from gateway.files.found import no_tables
 from gateway.files.keeping import Keeper
 from gateway.files.refreshing import Refreshing
 from gateway.files.store import datasets, only_one_looks
+from gateway.files.walk_results import no_tables
 from gateway.files.walking import Walking
 from gateway.model.catalog import TableName
 from gateway.session.ports import BackendError

@@ -12,7 +12,7 @@ import asyncpg
 import pytest
 
 from gateway.database.migrate import migrate
-from gateway.files import found
+from gateway.files import walk_results
 from gateway.files.hidden import compile_glob
 from gateway.files.looking import UnfitFiles
 from gateway.files.walking import Round, Walking, directories, not_tables
@@ -254,37 +254,37 @@ async def test_what_is_gone_is_dropped_when_all_was_seen(connection: Any) -> Non
     def seen(reached: str, *paths: str) -> Round:
         return Round(files=dict.fromkeys(paths, 1), formats={}, reached=reached)
 
-    await found.keep(connection, LAKE, "", seen("b", "a", "b"))
-    await found.keep(connection, LAKE, "b", seen("", "c"))
-    assert set(await found.no_tables(connection, LAKE)) == {"a", "b", "c"}
-    await found.keep(connection, LAKE, "", seen("b", "b"))
-    assert set(await found.no_tables(connection, LAKE)) == {"a", "b", "c"}, "it is not over"
-    await found.fail(connection, LAKE, "b", "away")
-    assert [(walk.found, walk.trouble) for walk in await found.walks(connection)] == [(3, "away")]
-    await found.keep(connection, LAKE, "b", seen("", "d"))
-    assert set(await found.no_tables(connection, LAKE)) == {"b", "d"}
-    assert [(walk.found, walk.trouble) for walk in await found.walks(connection)] == [(2, "")]
+    await walk_results.keep(connection, LAKE, "", seen("b", "a", "b"))
+    await walk_results.keep(connection, LAKE, "b", seen("", "c"))
+    assert set(await walk_results.no_tables(connection, LAKE)) == {"a", "b", "c"}
+    await walk_results.keep(connection, LAKE, "", seen("b", "b"))
+    assert set(await walk_results.no_tables(connection, LAKE)) == {"a", "b", "c"}, "it is not over"
+    await walk_results.fail(connection, LAKE, "b", "away")
+    assert [(walk.found, walk.trouble) for walk in await walk_results.walks(connection)] == [(3, "away")]
+    await walk_results.keep(connection, LAKE, "b", seen("", "d"))
+    assert set(await walk_results.no_tables(connection, LAKE)) == {"b", "d"}
+    assert [(walk.found, walk.trouble) for walk in await walk_results.walks(connection)] == [(2, "")]
 
 
 async def test_what_is_due_for_longest_is_walked_first(connection: Any) -> None:
     every_s = {"lake": 60.0, "other": 60.0}
-    await found.fail(connection, LAKE, "a", "away")
-    assert await found.due(connection, every_s) == ("other", "")
-    assert await found.due(connection, {"lake": 60.0}) is None
+    await walk_results.fail(connection, LAKE, "a", "away")
+    assert await walk_results.due(connection, every_s) == ("other", "")
+    assert await walk_results.due(connection, {"lake": 60.0}) is None
     await connection.execute("UPDATE sluice.source_walk SET walked_at = walked_at - interval '61 s'")
-    assert await found.due(connection, {"lake": 60.0}) == ("lake", "a")
+    assert await walk_results.due(connection, {"lake": 60.0}) == ("lake", "a")
 
 
 async def test_so_many_directories_are_noted_and_no_more(connection: Any, monkeypatch: Any) -> None:
-    monkeypatch.setattr(found, "MAX_KEPT", 2)
+    monkeypatch.setattr(walk_results, "MAX_KEPT", 2)
     files = {"a": 1, "b": 1, "c": 1}
-    await found.keep(connection, LAKE, "", Round(files=files, formats={}, reached="", unread=1))
-    assert set(await found.no_tables(connection, LAKE)) == {"a", "b"}
-    (walk,) = await found.walks(connection)
+    await walk_results.keep(connection, LAKE, "", Round(files=files, formats={}, reached="", unread=1))
+    assert set(await walk_results.no_tables(connection, LAKE)) == {"a", "b"}
+    (walk,) = await walk_results.walks(connection)
     assert "1 directories cannot be read; it has more than 2 directories" in walk.trouble
-    await found.keep(connection, LAKE, "", Round(files={"b": 1, "c": 1}, formats={}, reached=""))
-    await found.keep(connection, LAKE, "", Round(files={"b": 1, "c": 1}, formats={}, reached=""))
-    assert set(await found.no_tables(connection, LAKE)) == {"b", "c"}
+    await walk_results.keep(connection, LAKE, "", Round(files={"b": 1, "c": 1}, formats={}, reached=""))
+    await walk_results.keep(connection, LAKE, "", Round(files={"b": 1, "c": 1}, formats={}, reached=""))
+    assert set(await walk_results.no_tables(connection, LAKE)) == {"b", "c"}
 
 
 async def test_spark_is_sent_into_no_circle(lake: FileSource) -> None:

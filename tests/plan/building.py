@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from gateway.model.statement import PlanRequest
+from gateway.plan.classify import OPTIONAL_ONEOFS, TABLE, FieldRule, RefusedField, short_name
 from gateway.plan.reading import MalformedPlan, PlanReading
-from gateway.plan.table import OPTIONAL_ONEOFS, TABLE, FieldRule, RefusedField, short_name
 from gateway.plan.walk import read_plan
 from gateway.plan.walk_steps import ROOTS, message_types, real_oneofs
 from gateway.sql.required import Unsupported

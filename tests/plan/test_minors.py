@@ -11,10 +11,10 @@ import pytest
 from gateway.model.spark_minors import NEWEST, PLANS, SUPPORTED, Minor
 from gateway.model.statement import PlanRequest, SessionContext
 from gateway.plan.catalog_calls import call_privileges
+from gateway.plan.classify import short_name
+from gateway.plan.classify_since import SINCE, newer_than
 from gateway.plan.facts import PlanFacts, facts_of
 from gateway.plan.reading import CatalogCall, PlanReading
-from gateway.plan.table import short_name
-from gateway.plan.table_since import SINCE, newer_than
 from gateway.plan.walk import read_plan
 from gateway.plan.walk_steps import ROOTS, message_types
 from gateway.reader.java_runtime import find_spark_home, spark_version

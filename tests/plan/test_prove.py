@@ -10,10 +10,10 @@ from google.protobuf.descriptor import Descriptor
 from pyspark.sql.connect import functions as F  # noqa: N812  pyspark's own convention
 
 from gateway.model.spark_minors import NEWEST
+from gateway.plan.classify import TABLE, FieldRule, short_name
 from gateway.plan.guard import Edits, bind_identities, bytes_of, guard_read, pin_read
 from gateway.plan.prove import _ASIDE, _COUNTED, _check, _leads, prove_plan
 from gateway.plan.reading import PlanReading
-from gateway.plan.table import TABLE, FieldRule, short_name
 from gateway.plan.walk_steps import ROOTS, message_types, steps_for
 from gateway.wire.connect import MAX_DEPTH, descriptor_of, parse, pb, serialize
 from tests.plan.frames import message, sql, table

@@ -15,10 +15,10 @@ from pyspark.sql.connect.column import Column
 from pyspark.sql.connect.window import Window
 
 from gateway.plan import walk_steps
+from gateway.plan.classify import short_name
 from gateway.plan.guard import Edits, guard_read, pin_read
 from gateway.plan.reading import TableRead
 from gateway.plan.rendering import _BY_TYPE, MAX_CHARACTERS, TEMPLATES, render, render_message
-from gateway.plan.table import short_name
 from gateway.plan.walk_steps import message_types
 from gateway.wire import connect
 from tests.plan import frames

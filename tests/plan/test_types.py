@@ -22,7 +22,7 @@ from gateway.plan import (
     walk,
     walk_steps,
 )
-from gateway.plan.table import short_name
+from gateway.plan.classify import short_name
 from gateway.plan.walk_state import FIELD_READERS, MESSAGE_READERS
 from gateway.plan.walk_steps import message_types
 from gateway.wire.connect import Message, descriptor_of, pb

@@ -12,8 +12,8 @@ import pytest
 from google.protobuf.message_factory import GetMessageClass
 
 from gateway.model.handles import SparkHandle
+from gateway.plan.classify import OPTIONAL_ONEOFS, FieldRule, RefusedField, short_name
 from gateway.plan.reading import MalformedPlan, PlanReading
-from gateway.plan.table import OPTIONAL_ONEOFS, FieldRule, RefusedField, short_name
 from gateway.plan.walk_steps import ROOTS, message_types, real_oneofs
 from gateway.sql.required import Unsupported
 from gateway.wire.connect import pb

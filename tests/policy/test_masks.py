@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
+import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -13,6 +15,7 @@ from gateway.policy.masks import MASK_TYPES, mask_expression, standard_masks
 from gateway.policy.transformers import KEEP, STANDARD, Masking, hive_masking, transformer_faults
 from tests.effort import tries
 
+RULES = Path(__file__).parents[2] / "rules"
 NULL = "CASE WHEN FALSE THEN `c` END"
 
 HIVE = {
@@ -268,6 +271,22 @@ def test_what_is_not_surely_a_type_is_not_spelled(data_type: str) -> None:
     assert mask_expression("MASK", "c", data_type) == NULL
     assert mask_expression("X", "c", data_type, transformer="mask({col})") == NULL
     assert mask_expression("X", "c", data_type, transformer="{col}") == NULL
+
+
+def test_a_date_may_show_its_year_and_month() -> None:
+    """By functions that mean the same in every time zone and mode (tests/sql/test_meaning.py)."""
+    shipped = yaml.safe_load((RULES / "service_defs" / "spark.yaml").read_text("utf-8"))
+    rows = {row["name"]: row.get("transformer", "") for row in shipped["dataMaskDef"]["maskTypes"]}
+    kind = "MASK_DATE_SHOW_MONTH"
+    shown = mask_expression(kind, "c", "date", transformer=rows[kind])
+    first = "CASE WHEN `c` >= DATE'-5877640-01-01' THEN system.builtin.trunc(`c`, 'MONTH') END"
+    assert shown == f"CAST({first} AS DATE)"
+    for data_type in ("string", "int", "timestamp", "binary"):
+        alike = mask_expression("MASK_DATE_SHOW_YEAR", "c", data_type)
+        assert mask_expression(kind, "c", data_type, transformer=rows[kind]) in (
+            alike,
+            (alike or "").replace("CAST(system", "TRY_CAST(system"),
+        )
 
 
 @pytest.mark.parametrize("mask_type", MASK_TYPES)

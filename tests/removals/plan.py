@@ -137,10 +137,13 @@ REMOVALS = (
         "user-context-plugins",
         "plug-ins within a user's context",
         Element(0, "row(plain='user_id user_name extensions')"),
-        "plan.test_table",
+        "plan.test_classify",
     ),
     Removal(
-        "jdbc-predicates", "predicates for other databases", DropArgument(0), "plan.test_walk plan.test_table"
+        "jdbc-predicates",
+        "predicates for other databases",
+        DropArgument(0),
+        "plan.test_walk plan.test_classify",
     ),
     Removal(
         "drop-columns-names",
@@ -164,7 +167,7 @@ REMOVALS = (
         "pipeline-sql",
         "SQL that a pipeline runs later",
         DropElement(0),
-        "plan.test_table plan.test_walk_places",
+        "plan.test_classify plan.test_walk_places",
     ),
     Removal("relation-without-kind", "a relation of no kind", Add("'Relation.rel_type'"), "plan.test_walk"),
     # The walk
@@ -186,7 +189,9 @@ REMOVALS = (
         Deleted(),
         "plan.test_compressed",
     ),
-    Removal("field-without-row", "fields without a row", Becomes("Step(Op.NO_ORIGINS)"), "plan.test_table"),
+    Removal(
+        "field-without-row", "fields without a row", Becomes("Step(Op.NO_ORIGINS)"), "plan.test_classify"
+    ),
     # What the walk reads
     Removal("table-options", "options of tables", Deleted(), "plan.test_walk"),
     Removal("source-formats", "sources other than files", Deleted(), "plan.test_walk"),

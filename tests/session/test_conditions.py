@@ -28,8 +28,8 @@ from gateway.session.conditions import (
     sqlstate_of,
 )
 from gateway.session.connect.errors import Redaction
-from gateway.session.raised import find_raised
 from gateway.session.redact import CAST_IT, NO_METADATA, WITHHELD, ErrorKind, parse_sqlstate, redact
+from gateway.session.thrift_exceptions import find_raised
 from gateway.wire.connect_responses import ErrorCondition, ServerError
 
 RECORDED: dict[str, dict[str, Any]] = json.loads(

@@ -11,7 +11,7 @@ from gateway.session.failures import StatementFailed
 from gateway.session.identifiers import Handle
 from gateway.session.operation import CANCELED, ERROR, FINISHED
 from gateway.session.ports import BackendError, RelayedFrame
-from gateway.session.raised import has_lost_files
+from gateway.session.thrift_exceptions import has_lost_files
 from tests.session.fakes import BOB, Sink, World
 from tests.session.test_waiting import begun, ends_in, of, opened, world_of
 

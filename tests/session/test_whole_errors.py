@@ -11,7 +11,7 @@ from gateway.session.ports import BackendError
 from gateway.session.redact import UNKNOWN
 from gateway.session.whole_errors import as_written, may_show_whole, whole_failure
 from tests.session.test_audit_records import cleared
-from tests.session.test_places import rewritten
+from tests.session.test_error_places import rewritten
 
 CLEARED = replace(cleared(), shows_errors=True)
 HIVE = "org.apache.hive.service.cli.HiveSQLException: Error running query: "

@@ -40,6 +40,7 @@ GUARDED = table("guarded", COLUMNS)
 BLOCKED = table("blocked", {"bid": "int", "who": "string", "since": "timestamp", "id": "int", "ok": "string"})
 READ = "spark_catalog.lab.blocked"
 
+YEAR_AND_MONTH = "mask({col}, 'x', 'x', 'x', -1, '1', 1, -1, -1)"
 INDEPENDENT = [
     "name = 'EMEA'",
     "guarded.name = 'EMEA' AND id > 5 OR NOT ok",
@@ -54,6 +55,9 @@ INDEPENDENT = [
     "CASE WHEN ok THEN name ELSE NULL END = 'x'",
     "coalesce(name, code, 'none') <> ''",
     "length(name) - 4 > 2 AND year(day) = 2020",
+    "regexp_substr(name, '@.*') = reverse(code) AND regexp_count(name, '@') = regexp_instr(name, '@')",
+    "octet_length(raw) < bit_length(name) OR crc32(raw) > id OR find_in_set(code, name) > 0",
+    f"{mask_expression('X', 'day', 'date', transformer=YEAR_AND_MONTH)} = day",
     "TRY_CAST(name AS INT) = id",
     f"id NOT IN (SELECT bid FROM {READ})",
     f"id IN (SELECT bid FROM {READ} b WHERE b.who = current_user())",

@@ -15,8 +15,8 @@ from gateway.session.connect.operation import ConnectOperation, ConnectSession
 from gateway.session.dependencies import Dependencies
 from gateway.session.failures import StatementFailed, build_overtaken_error
 from gateway.session.ports import PlanBackend
-from gateway.session.raised import LOST_FILES, SPARK_EXCEPTION, has_lost_files
 from gateway.session.states import Event
+from gateway.session.thrift_exceptions import LOST_FILES, SPARK_EXCEPTION, has_lost_files
 from gateway.wire import connect_calls
 from gateway.wire import connect_errors as spark_errors
 from gateway.wire.connect_calls import SessionKey

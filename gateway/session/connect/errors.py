@@ -18,7 +18,7 @@ from gateway.model.secret_values import without_secrets
 from gateway.model.statement import RewrittenText
 from gateway.session.conditions import STARS, Own
 from gateway.session.conditions import may_show_parameter as may_show
-from gateway.session.places import fragment_of, in_users_text, original_range
+from gateway.session.error_places import fragment_of, in_users_text, original_range
 from gateway.session.redact import (
     UNKNOWN,
     WITHHELD,

@@ -1,16 +1,17 @@
-"""What every field of every message that a plan can hold is to the policies: the one classification table.
+"""Which messages of Spark Connect may pass: what every field of every message in a plan is to the policies.
 
-A message type, field or oneof case that is not here makes a plan Unsupported, and so does a set field that
-is `RefusedField`. tests/plan/test_table.py derives the list from the descriptors and fails for a missing or a
-stale row, so a new Spark's messages are refused until someone has said here what they are.
+The rows stand in `classify_relations`, `classify_commands` and `classify_expressions`. A message type, field
+or oneof case without one makes a plan Unsupported, and so does a set field that is `RefusedField`.
+tests/plan/test_classify.py derives the list from the descriptors and fails for a missing or a stale row, so a
+new Spark's messages are refused until someone has said here what they are.
 """
 
 from __future__ import annotations
 
-from gateway.plan.table_commands import COMMANDS
-from gateway.plan.table_expressions import ROWS as EXPRESSIONS
-from gateway.plan.table_fields import FieldRule, MessageRow, MessageRows, RefusedField
-from gateway.plan.table_relations import CATALOG, PLANS, RELATIONS
+from gateway.plan.classify_commands import COMMANDS
+from gateway.plan.classify_expressions import ROWS as EXPRESSIONS
+from gateway.plan.classify_fields import FieldRule, MessageRow, MessageRows, RefusedField
+from gateway.plan.classify_relations import CATALOG, PLANS, RELATIONS
 
 TABLE: MessageRows = {**PLANS, **RELATIONS, **CATALOG, **EXPRESSIONS, **COMMANDS}
 """Rows by the message's full name, without `spark.connect.` in front."""

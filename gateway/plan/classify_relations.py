@@ -1,8 +1,8 @@
-"""Rows of the walk's table: plans, requests to analyse them, relations and catalog calls."""
+"""Rows of `classify`: plans, requests to analyse them, relations and catalog calls."""
 
 from __future__ import annotations
 
-from gateway.plan.table_fields import PLUGIN, MessageRows, row
+from gateway.plan.classify_fields import PLUGIN, MessageRows, row
 
 PLANS: MessageRows = {
     "Plan": row(

@@ -9,8 +9,8 @@ from google.protobuf.descriptor import FieldDescriptor
 
 from gateway.model.spark_minors import NEWEST
 from gateway.plan import walk_steps
-from gateway.plan.table import OPTIONAL_ONEOFS, TABLE, FieldRule, RefusedField, short_name
-from gateway.plan.table_fields import row
+from gateway.plan.classify import OPTIONAL_ONEOFS, TABLE, FieldRule, RefusedField, short_name
+from gateway.plan.classify_fields import row
 from gateway.plan.walk_state import FIELD_READERS, MESSAGE_READERS, READ
 from gateway.plan.walk_steps import Op, message_types, real_oneofs
 from gateway.wire.connect import METHODS, pb

@@ -15,8 +15,8 @@ from gateway.app.gateway_requests import MAX_QUESTIONS_OF_USER, GatewayRequests,
 from gateway.database.migrate import migrate
 from gateway.errors import BackendUnavailable, InvalidHandle, LimitExceeded, SessionElsewhere
 from gateway.model.principal import Principal
-from gateway.session.elsewhere import OperationReport, read_error, write_error
 from gateway.session.failures import StatementFailed
+from gateway.session.handles_elsewhere import OperationReport, read_error, write_error
 from gateway.session.identifiers import TAG_BYTES, Handle, new_handle, tag_of
 from gateway.session.open_sessions import OpenSessions
 from gateway.wire.tcli import TOperationState

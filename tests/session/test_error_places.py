@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.model.statement import RewrittenText
-from gateway.session.places import fragment_of, in_users_text, original_range, place_of, summary_of
+from gateway.session.error_places import fragment_of, in_users_text, original_range, place_of, summary_of
 
 PIN = "`spark_catalog`.`db`.`t`"
 

@@ -1,8 +1,8 @@
-"""Rows of the walk's table: expressions, literals, types, and the origins that clients note down."""
+"""Rows of `classify`: expressions, literals, types, and the origins that clients note down."""
 
 from __future__ import annotations
 
-from gateway.plan.table_fields import PLUGIN, MessageRows, row
+from gateway.plan.classify_fields import PLUGIN, MessageRows, row
 
 _TYPED = row(plain="type_variation_reference")
 _MEASURED = row(plain="precision type_variation_reference")

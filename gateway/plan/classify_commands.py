@@ -1,8 +1,8 @@
-"""Rows of the walk's table: commands."""
+"""Rows of `classify`: commands."""
 
 from __future__ import annotations
 
-from gateway.plan.table_fields import PLUGIN, MessageRows, row
+from gateway.plan.classify_fields import PLUGIN, MessageRows, row
 
 _PIPELINE_SQL = (
     "SQL that defines a pipeline runs later, when it cannot be authorized; write its queries as DataFrames"

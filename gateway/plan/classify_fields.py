@@ -1,4 +1,4 @@
-"""The vocabulary of the walk's table: what a field of a message can be to the policies."""
+"""The words of `classify`: what a field of a message can be to the policies."""
 
 from __future__ import annotations
 
