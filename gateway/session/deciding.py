@@ -116,7 +116,7 @@ class Deciding(Generic[S, E]):
             await self._budgets.prepare(session.principal, client, self._backend)
         statement_id, begun = new_event_id(), time.perf_counter()
         policies_version = self._verdicts.policies_version
-        with measure_reading() as reading:
+        with measure_reading(time.perf_counter) as reading:
             verdict = await self.judge_with_fresh_tables(session, statement, client)
             if isinstance(verdict, Cleared) and changes_names(verdict.effects):
                 await self.let_others_end(session)

@@ -6,7 +6,6 @@ import asyncio
 
 import pytest
 
-from gateway.model import reading_time
 from gateway.model.reading_time import count_reading, measure_reading
 
 
@@ -16,19 +15,17 @@ class Clock:
     def __init__(self) -> None:
         self.now = 100.0
 
-    def perf_counter(self) -> float:
+    def __call__(self) -> float:
         return self.now
 
 
 @pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    clock = Clock()
-    monkeypatch.setattr(reading_time, "time", clock)
-    return clock
+def clock() -> Clock:
+    return Clock()
 
 
 def test_what_goes_on_at_once_counts_once(clock: Clock) -> None:
-    with measure_reading() as reading:
+    with measure_reading(clock) as reading:
         with count_reading():
             clock.now += 1
             with count_reading():
@@ -40,8 +37,8 @@ def test_what_goes_on_at_once_counts_once(clock: Clock) -> None:
 
 
 def test_a_statement_within_another_counts_for_itself(clock: Clock) -> None:
-    with measure_reading() as outer:
-        with measure_reading() as inner, count_reading():
+    with measure_reading(clock) as outer:
+        with measure_reading(clock) as inner, count_reading():
             clock.now += 1
         with count_reading():
             clock.now += 2
@@ -54,7 +51,7 @@ async def test_statements_beside_each_other_count_for_themselves(clock: Clock) -
     asked = asyncio.Event()
 
     async def decide(*, asks: bool) -> float:
-        with measure_reading() as reading:
+        with measure_reading(clock) as reading:
             if asks:
                 with count_reading():
                     await asked.wait()
@@ -63,4 +60,4 @@ async def test_statements_beside_each_other_count_for_themselves(clock: Clock) -
                 asked.set()
         return reading.seconds
 
-    assert await asyncio.gather(decide(asks=True), decide(asks=False)) == [5, 0]
+    assert tuple(await asyncio.gather(decide(asks=True), decide(asks=False))) == (5, 0)
