@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterable, Mapping
 from gateway.app.collector_tuning import uncollected
 from gateway.errors import Faults
 from gateway.model.policy import ServiceDef
+from gateway.policy.engine import DEFAULT_SERVICE
 from gateway.policy.parts import Part
 from gateway.settings.models import RangerAdminSettings
 from gateway.sources.cache import Cache
@@ -95,8 +96,10 @@ def part_of(held: CachedService, settings: RangerAdminSettings) -> Part:
 
 
 def list_used_services(speaking: Collection[str], entries: Iterable[RangerAdminSettings]) -> list[str]:
-    """Return the services that speak for some catalog, or add to one that does."""
-    return [entry.service for entry in entries if (entry.adds_to or entry.service) in speaking]
+    """Return the services that speak for some catalog, or add to one that does. One speaks for what lies in
+    no catalog, files above all."""
+    used = {*speaking, DEFAULT_SERVICE}
+    return [entry.service for entry in entries if (entry.adds_to or entry.service) in used]
 
 
 def tls_of(settings: RangerAdminSettings) -> ssl.SSLContext | None:

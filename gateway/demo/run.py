@@ -155,7 +155,7 @@ def prepare(options: DemoOptions) -> Path:
         },
         # A busy machine takes its time.
         "reader": {"start_timeout_s": 600},
-        "backend": {"embedded": {"directory": "spark", "heap": options.heap}},
+        "backend": {"embedded": {"directory": "spark", "heap": options.heap, "start_timeout_s": 600}},
         "policies": {
             "paths": [str(find_shipped_rules() / "policies"), "files.yaml"],
             "ranger": list_sources(admin_port),

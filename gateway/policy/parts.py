@@ -172,7 +172,10 @@ def _add_services(services: dict[str, Service], part: Part, faults: list[str]) -
             faults.append(f"{part.name} adds to `{to}`, which is no service of the kind `{kind}`")
             continue
         on_tags = service.tags is not None and bool(service.tags.policies)
-        if service.zones or service.tagged or service.sharing is not None or on_tags:  # RULE (added-whole)
+        shared = service.sharing
+        # An Admin that has nothing to share says so: that is none.
+        shares = shared is not None and bool(shared.shares or shared.datasets or shared.projects)
+        if service.zones or service.tagged or shares or on_tags:  # RULE (added-whole)
             faults.append(f"{part.name} has zones, tags or data sharing, which no other service takes")
         delegating = (item for policy in service.policies for item in policy.items if item.delegate_admin)
         if next(delegating, None) is not None:  # RULE (added-plain)

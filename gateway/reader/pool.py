@@ -24,6 +24,7 @@ from gateway.model.reading import (
     Splice,
     UnnamedColumn,
 )
+from gateway.model.reading_time import count_reading
 from gateway.model.spark_configuration import ParserConfiguration
 from gateway.model.spark_minors import find_supported_minor, minor_of
 from gateway.model.tracing import traced
@@ -328,7 +329,8 @@ class ReaderPool(Closing):
             question = self._questions[key] = _Question(asyncio.ensure_future(ask()))
         question.wanted += 1
         try:
-            answer: Answer = await asyncio.shield(question.answer)
+            with count_reading():
+                answer: Answer = await asyncio.shield(question.answer)
             return answer
         finally:
             question.wanted -= 1

@@ -245,12 +245,14 @@ def build_decided(
     client: Client,
     snapshot: str = "",
     duration_us: int,
+    read_us: int | None = None,
     session: str = "",
     operation: str = "",
     lineage: Mapping[str, Any] | None = None,
     described: Mapping[str, Any] | None = None,
 ) -> AuditEvent:
-    """Build the record of a verdict. `duration_us` is the time that judging took, `snapshot` the version
+    """Build the record of a verdict. `duration_us` is the time that judging took, `read_us` the part of it in
+    which Spark's parser was asked, `snapshot` the version
     that the statement was judged under when the verdict itself does not say, `operation` the id that client
     and Spark know a plan's execution by, `lineage` what its lineage will be made of, `described` what
     `describe_verdict` says of it."""
@@ -264,6 +266,8 @@ def build_decided(
         "snapshot": verdict.snapshot_version or snapshot,
         "duration_us": duration_us,
     }
+    if read_us is not None:
+        body["read_us"] = read_us
     if lineage is not None and isinstance(verdict, Cleared):
         body["lineage"] = lineage
     if statement.plan is not None:
@@ -324,6 +328,8 @@ def build_completed(
     relayed_bytes: int = 0,
     duration_ms: float = 0.0,
     spark_ms: float = 0.0,
+    record_ms: float | None = None,
+    wait_ms: float | None = None,
     backend_operation: str = "",
     error: str = "",
     sqlstate: str = "",
@@ -334,8 +340,9 @@ def build_completed(
     """Build the record of how a cleared statement ended.
 
     `rows` and `relayed_bytes` are what the client was sent, `duration_ms` runs from the verdict to the end,
-    `spark_ms` from there until Spark was done or sent its first rows, `error` is the text that the client was
-    given, `limit` the name of the limit that ended it.
+    `spark_ms` from there until Spark was done or sent its first rows, `wait_ms` the part of that until it was
+    its turn in Spark, `record_ms` how long it took before all that to have the verdict on record, `error` is
+    the text that the client was given, `limit` the name of the limit that ended it.
     """
     body: dict[str, Any] = {
         "reqUser": user,
@@ -347,6 +354,7 @@ def build_completed(
         "spark_ms": spark_ms,
         "backend_operation": backend_operation,
     }
+    body |= {name: ms for name, ms in (("record_ms", record_ms), ("wait_ms", wait_ms)) if ms is not None}
     if error or sqlstate:
         body["error"] = error[:ERROR_CHARS]
         body["sqlstate"] = sqlstate

@@ -11,6 +11,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from gateway.errors import LimitExceeded
 from gateway.model.catalog import TableName
+from gateway.model.reading_time import measure_reading
 from gateway.model.statement import Cleared, Client, Refused, Statement, Verdict
 from gateway.model.tracing import traced
 from gateway.session.budgets import StatementMeter
@@ -115,12 +116,13 @@ class Deciding(Generic[S, E]):
             await self._budgets.prepare(session.principal, client, self._backend)
         statement_id, begun = new_event_id(), time.perf_counter()
         policies_version = self._verdicts.policies_version
-        verdict = await self.judge_with_fresh_tables(session, statement, client)
-        if isinstance(verdict, Cleared) and changes_names(verdict.effects):
-            await self.let_others_end(session)
-            # It may have waited for long: what policies say counts now.
+        with measure_reading(time.perf_counter) as reading:
             verdict = await self.judge_with_fresh_tables(session, statement, client)
-        verdict, locks = await self.hold_names(session, verdict, statement, client)
+            if isinstance(verdict, Cleared) and changes_names(verdict.effects):
+                await self.let_others_end(session)
+                # It may have waited for long: what policies say counts now.
+                verdict = await self.judge_with_fresh_tables(session, statement, client)
+            verdict, locks = await self.hold_names(session, verdict, statement, client)
         meter = None
         try:
             # RULE (limit-counts-once)
@@ -129,7 +131,9 @@ class Deciding(Generic[S, E]):
             if not inside and self._endpoint.has_room(session, verdict) and isinstance(verdict, Cleared):
                 await self._freshness.run_before(session, verdict, statement, client)
             # INVARIANT (audit first): only what was decided may reach Spark.
-            await self._record(session, asked, verdict, statement_id, time.perf_counter() - begun)
+            decided = time.perf_counter()
+            await self._record(session, asked, verdict, statement_id, decided - begun, reading.seconds)
+            recorded_s = time.perf_counter() - decided
             if isinstance(verdict, Refused):
                 raise StatementRefused(verdict, statement_id, console_url=self._console_url)
         except BaseException:
@@ -143,6 +147,7 @@ class Deciding(Generic[S, E]):
             policies_version=policies_version,
             basis=basis,
             meter=meter,
+            recorded_s=recorded_s,
         )
 
     def _admit(
@@ -274,7 +279,13 @@ class Deciding(Generic[S, E]):
         return verdict.catalog_version == version
 
     async def _record(
-        self, session: S, asked: AskedStatement, verdict: Verdict, statement_id: str, judged_s: float
+        self,
+        session: S,
+        asked: AskedStatement,
+        verdict: Verdict,
+        statement_id: str,
+        judged_s: float,
+        read_s: float,
     ) -> None:
         """Make durable what was decided; of what was decided before only where its event says otherwise."""
         if (earlier := asked.earlier) is not None:
@@ -290,6 +301,7 @@ class Deciding(Generic[S, E]):
             client=asked.client,
             session=session.session_id,
             judged_s=judged_s,
+            read_s=read_s,
             views=session.views_made_by(verdict),
             relations=session.relations_made_by(verdict),
             functions=list_functions_called(session, verdict),

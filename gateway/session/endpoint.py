@@ -50,6 +50,10 @@ class RecordedCall:
     started: float = field(default_factory=time.monotonic)
     answered: float | None = None
     """When Spark was done, as the gateway heard, or its first rows came; None: not before the end."""
+    recorded_s: float | None = None
+    """How long it took until the decision was on record; None: of a call that is no statement."""
+    waited_s: float | None = None
+    """How long it waited for its turn after that; None where it did so before, or never had one."""
     completed: bool = False
     relayed_rows: int = 0
     relayed_bytes: int = 0
@@ -95,6 +99,8 @@ class DecidedStatement:
     """What its temporary views and cached relations came from, where results end with policies."""
     meter: StatementMeter | None = None
     """Counts what it uses; None where nothing does, or what counted it before goes on."""
+    recorded_s: float = 0.0
+    """How long it took until it was on record."""
 
 
 class EndpointOperation(RecordedCall):
@@ -134,6 +140,7 @@ class EndpointOperation(RecordedCall):
         self.cleared, self.hold = decided.cleared, decided.locks
         self.policies_version, self.basis = decided.policies_version, decided.basis
         self.meter = decided.meter or self.meter
+        self.recorded_s = max(decided.recorded_s, self.recorded_s or 0.0)
 
     def begin_timing(self, cut: Callable[[LimitExceeded], None]) -> None:
         """Count from now on how long it runs, and call `cut` when that is longer than its limits allow."""

@@ -216,6 +216,7 @@ class Execution:
         operation.hold.forget_before_forwarding()
         operation.life.apply(Event.FORWARD)
         operation.span = operation.span or begin_span("spark")
+        operation.waited_s = time.monotonic() - operation.started
         try:
             if not operation.tended:
                 await self._verdicts.maintain_dataset(cleared, session.client)

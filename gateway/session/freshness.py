@@ -14,6 +14,7 @@ import structlog
 from gateway.errors import BackendUnavailable
 from gateway.model.catalog import TableKind, TableName, quote
 from gateway.model.changed_names import ChangedNames
+from gateway.model.context import TIME
 from gateway.model.principal import Principal
 from gateway.model.statement import (
     Cleared,
@@ -25,8 +26,8 @@ from gateway.model.statement import (
 )
 from gateway.session.endpoint import EndpointOperation
 from gateway.session.failures import StatementFailed, StatementRefused
-from gateway.session.judged import JudgedStatement, build_judged
-from gateway.session.session import CachedRelation, NameResolution, TempView
+from gateway.session.judged import CachedRelation, JudgedStatement, build_judged, list_timed
+from gateway.session.session import NameResolution, TempView
 from gateway.session.verdicts import Verdicts
 from gateway.session.view_rules import (
     as_made,
@@ -273,6 +274,7 @@ class Freshness(Generic[S]):
             await self._look_again(session, verdict, statement, generation, client)
         origin = CachedRelation(
             basis=view.basis,
+            timed=view.timed,
             policies_version=view.policies_version,
             statement_id=view.statement_id,
             sources=view.sources,
@@ -306,10 +308,15 @@ class Freshness(Generic[S]):
 
     async def _is_current(self, session: S, relation: CachedRelation, version: int, client: Client) -> bool:
         """Whether everything that it was computed from would be computed in the same way now."""
-        if relation.basis is None:
+        basis = relation.basis
+        if basis is None:
+            # RULE (ended-below-many-statements)
+            basis = relation.timed
             # RULE (links-below-many-statements)
-            return relation.policies_version == version and await self._verdicts.can_be_read(relation.sources)
-        return await gives_the_same(relation.basis, session.principal, self._verdicts, client)
+            same = relation.policies_version == version and await self._verdicts.can_be_read(relation.sources)
+            if basis is None or not same:
+                return False
+        return await gives_the_same(basis, session.principal, self._verdicts, client)
 
 
 async def gives_the_same(
@@ -348,7 +355,7 @@ class OpenResults:
     view or cached relation in it came from, judged again with what names meant then, is refused or would be
     handed to Spark otherwise. The answer of a metadata call, and one
     that the gateway filtered row by row, ends with every change of policies. It is found out when rows are
-    asked for, once for each change.
+    asked for, once for each change, and each time where time matters, as for a grant that ends.
     """
 
     def __init__(self, verdicts: Verdicts, *, end: bool) -> None:
@@ -360,12 +367,15 @@ class OpenResults:
         """Raise StatementFailed when the result has ended. `filtered`: the gateway filtered its rows."""
         version = self._verdicts.policies_version
         session = result.session
-        if not self.end or (result.policies_version == version and session.renewed is None):
-            return
         cleared, basis = result.cleared, result.basis
-        if cleared is None or basis is None or filtered:
+        changed = result.policies_version != version or session.renewed is not None
+        # RULE (result-of-its-time)
+        timed = cleared is not None and (TIME in cleared.context_dependencies or any(list_timed(basis or ())))
+        if not self.end or not (changed or timed):
+            return
+        if cleared is None or (changed and (basis is None or filtered)):
             raise explain_ended(result.statement_id)
-        made_of = (build_judged(cleared), *basis)
+        made_of = (build_judged(cleared), *(basis or ()))
         if not await gives_the_same(made_of, session.principal_now, self._verdicts, client):
             raise explain_ended(result.statement_id)
         result.policies_version = version

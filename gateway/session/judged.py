@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from gateway.model.catalog import Table
+from gateway.model.catalog import Table, TableName
+from gateway.model.context import TIME
 from gateway.model.statement import Cleared, Refused, Statement, Verdict
 
 
@@ -21,6 +23,8 @@ class JudgedStatement:
     """Whether masks or filters stand in what Spark was handed."""
     period: int = 0
     """In which it was judged: it stands in what Spark was given where masks or filters read tables."""
+    timed: bool = False
+    """Whether time alone may make it another one, as where a grant ends."""
 
     def is_same(self, verdict: Verdict) -> bool:
         """Whether the verdict is a clearance that would hand Spark the same once more."""
@@ -52,6 +56,11 @@ Basis = tuple[JudgedStatement, ...] | None
 """What something in Spark's session was computed from; None when that is no longer known."""
 
 
+def list_timed(basis: Iterable[JudgedStatement]) -> tuple[JudgedStatement, ...]:
+    """Return those that time alone may make others."""
+    return tuple(judged for judged in basis if judged.timed)
+
+
 def build_judged(cleared: Cleared) -> JudgedStatement:
     """Return what is needed to see whether a statement would be handed over as it was."""
     statement = cleared.statement
@@ -65,4 +74,35 @@ def build_judged(cleared: Cleared) -> JudgedStatement:
         functions=cleared.judged_functions,
         obliged=bool(cleared.obligations or cleared.policy_tables),
         period=cleared.period,
+        timed=TIME in cleared.context_dependencies,
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CachedRelation:
+    """A relation that Spark's session keeps under an id: its rows were governed when they were computed."""
+
+    basis: Basis
+    policies_version: int
+    statement_id: str
+    timed: Basis = ()
+    """Of a basis that is no longer known, what time alone may make another; None: nor is that known."""
+    """The statement that computed it, as the record knows it."""
+    sources: frozenset[TableName] = frozenset()
+    """What of the catalog its rows may come from: some are computed when others read them."""
+    text: str = ""  # of a temporary function: the statement that made it, as its user wrote it
+
+
+def bound_origin(
+    basis: Basis, own: tuple[JudgedStatement, ...], parts: Iterable[Basis], most: int
+) -> tuple[Basis, Basis]:
+    """Return a basis with what is its `own`; where that is too much, None, and what time alone may make
+    another in it and the `parts`."""
+    if basis is not None and len(basis) + len(own) <= most:
+        return (*basis, *own), ()
+    found: dict[int, JudgedStatement] = {}
+    for part in (own, *parts):
+        if part is None:
+            return None, None
+        found.update((id(judged), judged) for judged in list_timed(part))
+    return None, tuple(found.values()) if len(found) <= most else None

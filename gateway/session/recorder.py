@@ -78,6 +78,7 @@ class Recorder:
         client: Client,
         session: Handle | str,
         judged_s: float,
+        read_s: float | None = None,
         operation: str = "",
         views: Mapping[str, str] = _NOTHING,
         relations: Mapping[str, str] = _NOTHING,
@@ -93,6 +94,7 @@ class Recorder:
             verdict,
             client=client,
             duration_us=round(judged_s * 1_000_000),
+            read_us=None if read_s is None else round(read_s * 1_000_000),
             session=str(session),
             operation=operation,
             described=self._describe(verdict),
@@ -181,6 +183,8 @@ class Recorder:
                 relayed_bytes=operation.relayed_bytes,
                 duration_ms=round((ended - operation.started) * 1000, 3),
                 spark_ms=round((answered - operation.started) * 1000, 3),
+                record_ms=_to_ms(operation.recorded_s),
+                wait_ms=_to_ms(operation.waited_s),
                 backend_operation=operation.backend_id,
                 error=error or (failure.text if failure is not None else ""),
                 sqlstate=failure.sqlstate if failure is not None else "",
@@ -252,3 +256,7 @@ class Recorder:
         except LedgerUnavailable as fault:
             # Nothing can be undone here; the next statement is refused, and recovery closes what is open.
             _log.error("audit_event_lost", kind=event.kind, event_id=event.event_id, reason=fault.message)
+
+
+def _to_ms(seconds: float | None) -> float | None:
+    return None if seconds is None else round(seconds * 1000, 3)

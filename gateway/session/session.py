@@ -33,7 +33,14 @@ from gateway.model.statement import (
     UseNamespace,
     Verdict,
 )
-from gateway.session.judged import Basis, JudgedStatement, build_judged
+from gateway.session.judged import (
+    Basis,
+    CachedRelation,
+    JudgedStatement,
+    bound_origin,
+    build_judged,
+    list_timed,
+)
 from gateway.session.variables import after_success, before_forwarding
 from gateway.session.words import find_mentioned, has_bare, list_reached, mentions, text_of, words_of
 
@@ -64,6 +71,8 @@ class TempView:
     basis: Basis = ()
     """What the cached relations were computed from that it reads; when inlined, also what the temporary views
     were made from."""
+    timed: Basis = ()
+    """As CachedRelation has it."""
     names: frozenset[TableName] = frozenset()
     """What of the catalog it was judged by, what it was made from included: Spark may look it up again."""
     statement_id: str = ""
@@ -88,19 +97,6 @@ class TempView:
     def may_read(self, name: str) -> bool:
         """Whether it may read the temporary view of that name (lower case) itself: more than need be."""
         return name in self.reads or mentions(self.text, name, self.words)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CachedRelation:
-    """A relation that Spark's session keeps under an id: its rows were governed when they were computed."""
-
-    basis: Basis
-    policies_version: int
-    statement_id: str
-    """The statement that computed it, as the record knows it."""
-    sources: frozenset[TableName] = frozenset()
-    """What of the catalog its rows may come from: some are computed when others read them."""
-    text: str = ""  # of a temporary function: the statement that made it, as its user wrote it
 
 
 class KnownTable(NamedTuple):
@@ -335,12 +331,11 @@ class NameResolution:
     ) -> CachedRelation:
         """Return what came of a statement, and of what it reads; `of_itself`: it would itself be judged
         again."""
-        basis = self.basis_of(cleared)
-        whole = basis if basis is None or not of_itself else (*basis, build_judged(cleared))
-        if whole is not None and len(whole) > VIEW_ORIGINS:
-            whole = None
+        own = (build_judged(cleared),) if of_itself else ()
+        basis, timed = self._find_origin(cleared, own, VIEW_ORIGINS)
         return CachedRelation(
-            basis=whole,
+            basis=basis,
+            timed=timed,
             policies_version=policies_version,
             statement_id=statement_id,
             sources=self._sources_of(cleared),
@@ -427,13 +422,10 @@ class NameResolution:
         Its origin is remembered in at most `most` statements and, with everything else, bytes; beyond that
         it lasts as long as the policies stay as they are.
         """
-        basis = self.basis_of(cleared)
-        if basis is not None:
-            basis = (*basis, build_judged(cleared))
-            if len(basis) > most:
-                basis = None
+        basis, timed = self._find_origin(cleared, (build_judged(cleared),), most)
         self.relations[handle] = CachedRelation(
             basis=basis,
+            timed=timed,
             policies_version=policies_version,
             statement_id=statement_id,
             sources=self._sources_of(cleared),
@@ -441,8 +433,11 @@ class NameResolution:
         self.context = replace(self.context, handles=self.context.handles | {handle})
 
     def drop_origin(self, handle: SparkHandle) -> None:
-        """Keep a relation only as long as the policies stay as they are."""
-        self.relations[handle] = replace(self.relations[handle], basis=None)
+        """Keep a relation only as long as the policies stay as they are, and no longer where it matters what
+        time it is."""
+        relation = self.relations[handle]
+        timed = relation.timed if relation.basis is None else list_timed(relation.basis)
+        self.relations[handle] = replace(relation, basis=None, timed=None if timed else timed)
 
     def add_handle(self, handle: SparkHandle) -> None:
         """Let plans refer to something of Spark's session that this session made."""
@@ -502,15 +497,22 @@ class NameResolution:
             found.update((id(judged), judged) for judged in basis)
         return tuple(found.values())
 
-    def _bases_of(self, cleared: Cleared) -> Iterator[Basis]:
-        for handle, relation in self.relations.items():
-            if handle in cleared.handles:
-                yield relation.basis
-        for kept in self._find_read_values(cleared):
-            yield kept.basis
-        for view in self._views_read(cleared):
+    def _find_origin(
+        self, cleared: Cleared, own: tuple[JudgedStatement, ...], most: int
+    ) -> tuple[Basis, Basis]:
+        """Return what something was computed from, `own` included; where that is too much, None, and of it
+        what time alone may make another."""
+        return bound_origin(self.basis_of(cleared), own, self._bases_of(cleared, timed=True), most)
+
+    def _bases_of(self, cleared: Cleared, *, timed: bool = False) -> Iterator[Basis]:
+        """`timed`: what is left of those that are no longer known."""
+        views = list(self._views_read(cleared))
+        kept: list[CachedRelation | TempView] = [*self._find_read_values(cleared), *views]
+        kept += [relation for handle, relation in self.relations.items() if handle in cleared.handles]
+        for one in kept:
+            yield one.timed if timed and one.basis is None else one.basis
+        for view in views:
             yield (view.made,)
-            yield view.basis
 
     def _find_read_values(self, cleared: Cleared) -> Iterator[CachedRelation]:
         """Yield what the variables and temporary functions came of that a statement may read."""
@@ -566,12 +568,10 @@ class NameResolution:
         )
         # Before the view takes the name: a DataFrame's may read the one that it replaces.
         read = cleared if view.inlined else replace(cleared, temp_views_read=frozenset())
-        basis = self.basis_of(read)
-        if basis is not None and len(basis) > VIEW_ORIGINS:
-            basis = None
+        basis, timed = self._find_origin(read, (), VIEW_ORIGINS)
         self.views.pop(folded, None)
         # Last in order: views are renewed in the order they were made, because one may read another.
-        self.views[folded] = replace(view, basis=basis)
+        self.views[folded] = replace(view, basis=basis, timed=timed)
         self.ended_views.pop(folded, None)
         varying = self.context.varying_views - {folded}
         self.context = replace(

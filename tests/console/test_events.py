@@ -251,6 +251,34 @@ async def test_how_it_ended_and_how_long_it_took() -> None:
     assert (shown.end, shown.rows, shown.error) == ("failed", 3, "")
 
 
+async def test_each_step_of_a_statement_is_told_by_itself() -> None:
+    end = AuditEvent(
+        event_id=EVENT[:-1] + "2",
+        kind="completed",
+        time="2026-11-30T12:00:02.000000Z",
+        statement_id=EVENT,
+        gateway="gw",
+        user="cleo",
+        body={
+            "outcome": "finished",
+            "duration_ms": 20.5,
+            "spark_ms": 12.0,
+            "wait_ms": 2.0,
+            "record_ms": 0.7,
+        },
+    )
+    shown = await show("ben", event("cleared", read_us=900), end)
+    assert [(one.name, one.ms) for one in shown.timings] == [
+        ("Read", 0.9),
+        ("Judge", 0.6),
+        ("Record", 0.7),
+        ("Wait", 2.0),
+        ("Spark", 10.0),
+        ("Relay", 8.5),
+        ("In all", 20.5),
+    ]
+
+
 async def test_hostile_events_are_shown_as_text() -> None:
     """Everything in a record may be what somebody wrote who wanted it to be a part of the page."""
     hostile = "<img src=x onerror=alert(1)>\u202e\x00"

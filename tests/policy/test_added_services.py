@@ -9,7 +9,17 @@ import pytest
 
 from gateway.errors import Faults
 from gateway.model.context import AccessContext
-from gateway.model.policy import Policy, PolicyItem, PolicySet, PolicyType, ResourceValues, Service, Zone
+from gateway.model.policy import (
+    Policy,
+    PolicyItem,
+    PolicySet,
+    PolicyType,
+    ResourceValues,
+    Service,
+    SharedDataset,
+    Sharing,
+    Zone,
+)
 from gateway.model.principal import Principal
 from gateway.model.resource import AccessRequest, Resource
 from gateway.policy.engine import engine_for
@@ -116,6 +126,39 @@ def test_an_access_type_that_the_other_service_has_not_allows_nothing_and_denies
 def test_what_cannot_be_added_whole_is_not_put_in_force(service: Service) -> None:
     with pytest.raises(Faults):
         combined(service)
+
+
+def test_a_service_whose_admin_has_nothing_to_share_is_added() -> None:
+    """What stands for the data sharing of an Admin without any, as it is downloaded by default."""
+    nothing = Sharing(definition=DEFINITIONS["spark"])
+    assert may(combined(replace(grants(policy(allow="carol")), sharing=nothing)), "carol")
+    dataset = SharedDataset(id=1, name="d", shares=(), projects=(), policies=(), schedules=())
+    with pytest.raises(Faults, match="data sharing"):
+        combined(replace(grants(policy(allow="carol")), sharing=replace(nothing, datasets=(dataset,))))
+
+
+def test_administrators_override_the_packs_by_priority_alone() -> None:
+    """As documented: a denial of either denies, but to what overrides it, as break-glass does."""
+    denied = """
+service: spark
+policies:
+  - name: bob never
+    on: {catalog: spark_catalog, database: shop, table: orders, column: "*"}
+    deny: [{users: [bob], access: [select]}]
+"""
+    packs = Part(name="files", services=load_packs({"pack.yaml": denied}, DEFINITIONS, 1).services)
+
+    def beside(one: Policy) -> PolicySet:
+        part = Part(name="added", services={"grants": grants(one)}, adds_to={"grants": "spark"})
+        return combine([packs, part], 2, CATALOGS, tolerant=True)
+
+    assert not may(beside(policy(allow="bob")), "bob")
+    assert may(beside(replace(policy(allow="bob"), priority=1)), "bob")
+
+
+def test_super_users_of_a_service_that_is_added_are_none_of_the_other() -> None:
+    service = replace(grants(policy(allow="carol")), super_users=frozenset({"eve"}))
+    assert not may(combined(service), "eve")
 
 
 def test_a_source_with_both_services_adds_one_to_the_other() -> None:

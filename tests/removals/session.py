@@ -330,6 +330,18 @@ REMOVALS = (
         "session.test_changed_tables",
     ),
     Removal(
+        "ended-below-many-statements",
+        "a grant that ended ends what too many statements made of it",
+        Becomes("()"),
+        "session.connect.test_names",
+    ),
+    Removal(
+        "result-of-its-time",
+        "a result ends with the grant that it was judged by",
+        Becomes("False"),
+        "session.test_open_results",
+    ),
+    Removal(
         "links-below-many-statements",
         "links are looked for below what too many statements made",
         DropOperand(1),

@@ -13,7 +13,7 @@ from gateway.errors import BackendUnavailable, LedgerUnavailable
 from gateway.model.audit import AuditEvent
 from gateway.model.catalog import CatalogSnapshot, Column, Table, TableKind, TableName
 from gateway.model.changed_names import NOBODY, ChangedNames
-from gateway.model.context import NO_CONTEXT, AccessContext
+from gateway.model.context import NO_CONTEXT, TIME, AccessContext
 from gateway.model.decision import Decision
 from gateway.model.files import NotPromoted
 from gateway.model.limits import Limit
@@ -428,6 +428,8 @@ class FakeJudge:
         """Text → the tables that its policies read."""
         self.mark = ""
         """Written into every forwarded text: another mask, say."""
+        self.timed = False
+        """Whether it matters what time it is, as for a grant that ends."""
         self.marks_groups = False
         """Whether the user's groups are, too."""
 
@@ -463,6 +465,7 @@ class FakeJudge:
             effects=effects,
             policy_tables=frozenset(self.policy_tables.get(statement.text, ())),
             period=1,
+            context_dependencies=frozenset({TIME} if self.timed else ()),
             temp_views_read=self.reads.get(statement.text, frozenset()),
             answer=self.rules.get(statement.text, AnswerRule()),
         )

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from gateway.model.context import TIME
 from gateway.model.statement import AnswerFilter, AnswerRule, CreateTempView
 from gateway.session.failures import StatementFailed
 from gateway.session.identifiers import Handle
@@ -19,6 +20,8 @@ from tests.speed import patience
 ENDS = SessionLimits(
     end_results_on_policy_change=True, settle_timeout_s=patience(5), close_timeout_s=patience(5)
 )
+A_WHILE_S = 1_000_000
+"""After which no verdict is used again."""
 
 
 async def result_of(world: World, text: str = "SELECT 1") -> Handle:
@@ -220,6 +223,31 @@ async def test_a_stream_of_a_checkpoint_whose_origin_is_too_long_ends_with_every
     stream = world.service.execute(BOB, CLIENT, connect.execute_request(connect.cached(relation)))
     await anext(stream)
     world.new_policies()
+    with pytest.raises(StatementFailed, match="SLUICE_POLICIES_CHANGED"):
+        await anext(stream)
+
+
+async def test_a_result_ends_with_the_time_of_the_grant_that_it_was_judged_by() -> None:
+    """No policy changes when a grant is over."""
+    world = World(ENDS)
+    world.judge.timed = True
+    operation = await result_of(world)
+    await fetch(world, operation)
+    world.judge.refused = "SELECT 1"
+    world.now += A_WHILE_S
+    await ends(world, operation)
+
+
+async def test_a_stream_of_a_checkpoint_ends_with_the_time_of_the_grant_that_made_it() -> None:
+    world = connect.World(ENDS)
+    world.judge.changes["^CHECKPOINT"] = {"context_dependencies": frozenset({TIME})}
+    made = await world.run(connect.checkpoint(connect.table("t")))
+    relation = str(made[0].checkpoint_command_result.relation.relation_id)
+    world.spark.script(f"CACHED {relation}", connect.schema(), *[connect.rows(n) for n in range(1, 6)])
+    stream = world.service.execute(BOB, CLIENT, connect.execute_request(connect.cached(relation)))
+    await anext(stream)
+    world.judge.refused = "^CHECKPOINT"
+    world.now += A_WHILE_S
     with pytest.raises(StatementFailed, match="SLUICE_POLICIES_CHANGED"):
         await anext(stream)
 

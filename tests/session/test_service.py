@@ -203,7 +203,10 @@ async def test_how_long_spark_took_is_told_apart_from_the_way_to_the_client() ->
     await asyncio.sleep(0.02)  # a client that takes its time
     await world.sessions.close_operation(BOB, operation)
     body = world.ledger.of("completed")[0].body
-    assert 0 <= body["spark_ms"] <= body["duration_ms"] - 20
+    assert 0 <= body["wait_ms"] <= body["spark_ms"] <= body["duration_ms"] - 20
+    assert body["record_ms"] > 0
+    decided = world.ledger.of("decided")[0].body
+    assert 0 <= decided["read_us"] <= decided["duration_us"]
 
 
 async def test_every_way_to_end_twice_gives_one_event() -> None:

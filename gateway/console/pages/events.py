@@ -387,13 +387,28 @@ def _scans(body: Mapping[str, Any]) -> tuple[ShownScan, ...]:
 
 def _timings(body: Mapping[str, Any], end: Mapping[str, Any]) -> tuple[ShownTiming, ...]:
     found = []
-    if isinstance(judged := body.get("duration_us"), int):
+    judged, read, record = body.get("duration_us"), body.get("read_us"), end.get("record_ms")
+    if isinstance(judged, int) and isinstance(read, int):
+        told = "Spark's parser read it, and proved what policies made of it" if read else "known from before"
+        found.append(ShownTiming(name="Read", ms=read / 1000, meaning=told))
+        told = "tables were looked up and policies applied"
+        found.append(ShownTiming(name="Judge", ms=max(0, judged - read) / 1000, meaning=told))
+    elif isinstance(judged, int):
         told = "Spark's parser read it, and policies were applied and proved"
         found.append(ShownTiming(name="Read and judge", ms=judged / 1000, meaning=told))
-    whole, spark = end.get("duration_ms"), end.get("spark_ms")
+    if isinstance(record, int | float):
+        told = "until the decision was on record; nothing runs before that"
+        found.append(ShownTiming(name="Record", ms=float(record), meaning=told))
+    whole, spark, waited = end.get("duration_ms"), end.get("spark_ms"), end.get("wait_ms")
     if isinstance(whole, int | float) and isinstance(spark, int | float):
-        told = "waiting for its turn, and Spark's own work until its first rows"
-        found.append(ShownTiming(name="Wait and Spark", ms=float(spark), meaning=told))
+        if isinstance(waited, int | float):
+            told = "for its turn in Spark"
+            found.append(ShownTiming(name="Wait", ms=float(waited), meaning=told))
+            told = "Spark's own work until its first rows"
+            found.append(ShownTiming(name="Spark", ms=max(0.0, round(spark - waited, 3)), meaning=told))
+        else:
+            told = "waiting for its turn, and Spark's own work until its first rows"
+            found.append(ShownTiming(name="Wait and Spark", ms=float(spark), meaning=told))
         told = "rows on their way to the client, and the client's own time"
         found.append(ShownTiming(name="Relay", ms=max(0.0, round(whole - spark, 3)), meaning=told))
         told = "from the decision, once it was on record, to the end: waiting, Spark and relay together"

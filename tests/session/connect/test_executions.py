@@ -428,6 +428,8 @@ async def test_a_stream_of_sparks_that_ends_early_leaves_the_operation_open() ->
     body = world.ledger.of("completed")[-1].body
     assert body["rows"] == 3
     assert 0 <= body["spark_ms"] <= body["duration_ms"] - 20
+    assert body["record_ms"] > 0
+    assert "wait_ms" not in body, "plans wait before they are judged"
 
 
 async def test_progress_is_passed_on_while_a_held_answer_is_made() -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from gateway.errors import BackendUnavailable, LimitExceeded, RpcError
 from gateway.model.catalog import TableName
+from gateway.model.context import TIME
 from gateway.model.decision import PolicyRef, RowFilter
 from gateway.model.handles import SparkHandle
 from gateway.model.statement import (
@@ -348,6 +349,22 @@ async def test_an_origin_that_is_too_long_ends_with_any_change_of_policies() -> 
     await world.run(cached(first))
     with pytest.raises(StatementRefused, match="compute it again"):
         await world.run(cached(second))
+
+
+@pytest.mark.parametrize("origins", [10, 1], ids=["known", "too long"])
+async def test_what_came_of_a_grant_ends_with_it_however_long_its_origin_is(origins: int) -> None:
+    """No policy changes when a grant is over: neither one step below what it gave nor many."""
+    world = world_of_names(SessionLimits(origins=origins))
+    world.judge.changes["^CHECKPOINT TABLE"] = {"context_dependencies": frozenset({TIME})}
+    relation = await make_checkpoint(world)
+    for _ in range(2):
+        responses = await world.run(checkpoint(cached(relation)))
+        relation = responses[0].checkpoint_command_result.relation.relation_id
+    await world.run(cached(relation))
+    world.judge.refused = "^CHECKPOINT TABLE"
+    world.now += 1_000_000  # no verdict is used again
+    with pytest.raises(StatementRefused, match="compute it again"):
+        await world.run(cached(relation))
 
 
 async def test_a_session_keeps_a_bounded_number_of_handles() -> None:
