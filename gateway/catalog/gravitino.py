@@ -185,7 +185,7 @@ class GravitinoMetalake(Closing):
             objects = [self._object(one) for one in items(listed.get("metadataObjects"), "objects")]
             if not objects:
                 # Of a policy that is on nothing, and of one whose objects the account may not see, the server
-                # says the same. RULE (metalake-policy-without-objects)
+                # says the same.
                 found[MetadataObject(type=Level.METALAKE.value, parts=())] = None
             for one in objects:
                 on_tag = tagged.get(".".join(one.parts)) if one.type == "TAG" else (one,)

@@ -50,9 +50,7 @@ def withhold_config(config: Any, *, credentials: bool) -> dict[str, str]:
         for key, one in told.items()
         if isinstance(one, str)
         and (
-            key in PLAIN_CONFIG
-            # RULE (rest-catalog-login)
-            or (credentials and key.startswith(_STORES) and not key.startswith(_SIGNING))
+            key in PLAIN_CONFIG or (credentials and key.startswith(_STORES) and not key.startswith(_SIGNING))
         )
     }
 
@@ -76,7 +74,6 @@ def write_table(
     client and nothing is said beside."""
     config = told.get("config")
     shown = withhold_config(config, credentials=credentials)
-    # RULE (rest-credentials-withheld)
     logins = told.get("storage-credentials") if credentials else None
     is_whole = (shown == config or config is None) and logins == told.get("storage-credentials")
     if is_whole and restrictions is None and told.get("read-restrictions") is None:

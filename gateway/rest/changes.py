@@ -146,7 +146,7 @@ class Changes:
         location = require_text(body.get("location") or "", "a location")
         others = {key: one for key, one in told.items() if key != OWNER}
         text = write_create(name, read_columns(schema["fields"]), location, others)
-        # Whoever creates a table owns it, whatever his engine calls him. RULE (rest-owner-of-creation)
+        # Whoever creates a table owns it, whatever his engine calls him.
         body["properties"] = {**told, OWNER: call.principal.user}
         staged = body.get("stage-create") is True
 
@@ -314,7 +314,7 @@ class Changes:
         restricted = told.get("read-restrictions") is not None
         if isinstance(reads, Refused):
             await self._judge.record(call, reads, time.perf_counter())
-        elif is_obliged(reads) or restricted:  # RULE (rest-commit-obliged)
+        elif is_obliged(reads) or restricted:
             what = name_obligations(reads) or "a restriction of its catalog"
             message = f"{what} of table {name} applies to user {user}, so nothing can be committed to it"
             raise await self._judge.refuse(call, reads, ACCESS_DENIED, message)
@@ -324,7 +324,7 @@ class Changes:
         return [(text, described) for text in texts], requirements
 
     async def _require_writer(self, call: RestCall, text: str, described: AnsweredTables | None) -> None:
-        if self._trust.writes(call):  # RULE (rest-writers)
+        if self._trust.writes(call):
             return
         verdict = await self._judge.judge(call, text, described)
         message = (

@@ -21,6 +21,8 @@ from gateway.rest.statements import literal, name_of, write_create, write_overwr
 
 MAX_UPDATES: Final = 1_000
 OWNER: Final = "owner"
+_NOTED: Final = frozenset({"created-at"})
+"""Properties that Iceberg's own server gives each table that it creates. They lead nowhere."""
 _UPDATES: Final[Mapping[str, tuple[str, ...]]] = {
     "assign-uuid": ("uuid",),
     "upgrade-format-version": ("format-version",),
@@ -195,7 +197,7 @@ class _Writing:
 
     def _set_properties(self, told: Mapping[str, str]) -> None:
         # Policies may speak of owners.
-        if told.get(OWNER, self.user) != self.user:  # RULE (rest-owner)
+        if told.get(OWNER, self.user) != self.user:
             raise forbidden("a table's owner cannot be changed here")
         others = {key: one for key, one in told.items() if key != OWNER}
         if others:
@@ -221,7 +223,7 @@ def write_commit(
     if not writing.found:
         writing.note("nothing")
     bound: list[Any] = [{"type": "assert-table-uuid", "uuid": metadata.get("table-uuid")}]
-    if writing.changes_schema:  # RULE (rest-schema-as-judged)
+    if writing.changes_schema:
         bound += [
             {"type": "assert-current-schema-id", "current-schema-id": metadata.get("current-schema-id", 0)},
             {
@@ -251,11 +253,12 @@ def write_created(table: TableName, commit: CommitParts, user: str, places: Sequ
                 properties["format-version"] = str(one["format-version"])
     if schema is None:
         raise bad_request("a table is created with a schema")
-    if properties.pop(OWNER, user) != user:  # RULE (rest-owner-created)
+    if properties.pop(OWNER, user) != user:
         raise forbidden("a table is owned by who creates it")
     if location in places:
         location = ""
-    return [write_create(table, read_columns(schema["fields"]), location, properties)]
+    others = {key: one for key, one in properties.items() if key not in _NOTED}
+    return [write_create(table, read_columns(schema["fields"]), location, others)]
 
 
 def names_files(commit: CommitParts) -> bool:

@@ -51,7 +51,7 @@ class Planning:
         """Answer `loadCredentials`."""
         read_query(call, {"planId": (), "referenced-by": ()})
         loaded = await self._tables.decide(call, call.table, asks_for_logins=True)
-        if not loaded.credentials:  # RULE (rest-credentials-call)
+        if not loaded.credentials:
             why = "logins to files are given to whoever may overwrite the table, and sees all of it"
             await self._judge.end(loaded.judged.record, error=why)
             raise forbidden(why)
@@ -166,7 +166,7 @@ class Planning:
             ident = raw.decode()
         except ValueError:
             raise bad_request("a handle that was not given here") from None
-        if not hmac.compare_digest(signature, self._sign(call, kind, raw)):  # RULE (rest-plan-of-table)
+        if not hmac.compare_digest(signature, self._sign(call, kind, raw)):
             raise not_found("NoSuchPlanIdException", "there is no such plan of this table")
         return ident
 

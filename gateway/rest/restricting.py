@@ -155,7 +155,7 @@ class Restricting:
             raise NotServable(
                 f"the mask of column `{name}` has no restriction that is as strict: {found.why}"
             )
-        if found.exactness is Exactness.STRICTER and not self._stricter:  # RULE (rest-stricter)
+        if found.exactness is Exactness.STRICTER and not self._stricter:
             raise NotServable(
                 f"the mask of column `{name}` has no restriction that shows the same: {found.why} "
                 "(`stricter` allows that)"

@@ -147,12 +147,9 @@ def _require_ids_in_place(metadata: Mapping[str, Any], will: Mapping[int, Mappin
     }
     for top, field in will.items():
         for ident in list_ids(field):
-            # RULE (rest-ids-in-place)
             if ident <= last and owners.get(ident) != {top}:
                 raise forbidden(f"the schema gives the id {ident} of other data to `{field['name']}`")
-        if (
-            top <= last and top not in current and names.get(top) != field["name"]
-        ):  # RULE (rest-ids-come-back)
+        if top <= last and top not in current and names.get(top) != field["name"]:
             raise forbidden(
                 f"the schema brings data of the former column `{names.get(top)}` back as `{field['name']}`"
             )

@@ -173,7 +173,7 @@ class RestService:
 
     async def _config(self, call: RestCall) -> RestReply:
         # What the catalog itself would tell its clients has places and logins of theirs in it: none of it is
-        # passed on. RULE (rest-config-own)
+        # passed on.
         return reply_json(
             {
                 "defaults": {},

@@ -167,7 +167,6 @@ class ServedTables:
     ) -> RestFault:
         """Return what is said of a table that the catalog does not give: its own error, to whoever might have
         had the table, and else what is said of one that there is."""
-        # RULE (rest-missing-judged)
         verdict = await self._judge.judge(
             call, write_select(name), AnsweredTables(missing=frozenset({name.fold()}))
         )
@@ -197,7 +196,7 @@ class ServedTables:
             return None
         if own.fault:
             raise await self._judge.refuse(call, verdict, NOT_GOVERNABLE, own.fault)
-        if not self._trust.enforces(call):  # RULE (rest-enforcing)
+        if not self._trust.enforces(call):
             what = (
                 name_obligations(verdict) if obliged else f"a restriction of catalog `{table.name.catalog}`"
             )
@@ -246,7 +245,6 @@ class ServedTables:
         resource = resource_of(name, described.tables[name.fold()].owner)
         if not all(rights.decide(resource, access).allowed for access in ("insert", "delete")):
             return False  # a refusal is judged anew each time
-        # RULE (rest-credentials-writers)
         return isinstance(await self._judge.judge(call, write_overwrite(name), described), Cleared)
 
 

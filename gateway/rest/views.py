@@ -103,7 +103,6 @@ class ServedViews:
             return
         known = next((one for one in verdict.tables if one.name.fold() == name.fold()), None)
         text = _read_text(told.get("metadata"))
-        # RULE (rest-view-as-judged)
         if known is None or known.view is None or text is None or known.view.text.strip() != text.strip():
             message = f"the text of view {name} is not the one that Spark knows; try again"
             raise await self._judge.refuse(call, verdict, NOT_GOVERNABLE, message)
@@ -243,7 +242,7 @@ class ServedViews:
         verdict = await self._judge.judge(call, statement)
         if isinstance(verdict, Refused):
             return  # whoever passes it on records that
-        if verdict.plan_class != "CreateView":  # RULE (rest-view-text)
+        if verdict.plan_class != "CreateView":
             raise await self._judge.refuse(call, verdict, NOT_GOVERNABLE, "this is not the text of a view")
 
 
