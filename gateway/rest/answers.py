@@ -23,8 +23,9 @@ may be a login, or lead to one."""
 _STORES = ("adls.", "client.", "gcs.", "oss.", "s3.")
 """What settings of stores of files begin with; what asks the catalog itself to sign is none."""
 _SIGNING = ("s3.signer", "s3.remote-signing")
-_LOOKED_AT = ("storage-credentials", "config", "read-restrictions")
-"""Members of an answer about a table that are looked at."""
+_PASSED = frozenset({"metadata-location", "metadata"})
+"""Members of an answer about a table or view that pass as they are. What else there is may be a login."""
+_KNOWN = _PASSED | {"storage-credentials", "config", "read-restrictions"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,10 +76,11 @@ def write_table(
     config = told.get("config")
     shown = withhold_config(config, credentials=credentials)
     logins = told.get("storage-credentials") if credentials else None
-    is_whole = (shown == config or config is None) and logins == told.get("storage-credentials")
+    is_known = told.keys() <= _KNOWN
+    is_whole = is_known and (shown == config or config is None) and logins == told.get("storage-credentials")
     if is_whole and restrictions is None and told.get("read-restrictions") is None:
         return answer.content
-    others = {key: one for key, one in told.items() if key not in _LOOKED_AT}
+    others = {key: one for key, one in told.items() if key in _PASSED}
     if shown:
         others["config"] = shown
     if logins is not None:
@@ -86,6 +88,27 @@ def write_table(
     if restrictions is not None:
         others["read-restrictions"] = restrictions
     return orjson.dumps(others)
+
+
+def write_view(told: Mapping[str, Any]) -> bytes:
+    """Return the body of an answer about a view: the version that counts, and no texts of earlier ones, which
+    nobody has judged."""
+    metadata = told.get("metadata")
+    shown: dict[str, Any] = {key: one for key, one in told.items() if key in _PASSED}
+    if isinstance(metadata, dict):
+        current = [
+            one for one in _objects(metadata.get("versions"))
+            if one.get("version-id") == metadata.get("current-version-id")
+        ]  # fmt: skip
+        schemas = {one.get("schema-id") for one in current}
+        used = [one for one in _objects(metadata.get("schemas")) if one.get("schema-id", 0) in schemas]
+        shown["metadata"] = {**metadata, "versions": current, "schemas": used}
+    config = withhold_config(told.get("config"), credentials=False)
+    return orjson.dumps({**shown, **({"config": config} if config else {})})
+
+
+def _objects(told: Any) -> list[dict[str, Any]]:
+    return [one for one in told if isinstance(one, dict)] if isinstance(told, list) else []
 
 
 def make_etag(body: bytes, user: str, policies: str, upstream: str) -> str:

@@ -14,7 +14,7 @@ import orjson
 
 from gateway.catalog.rest import RestAnswer
 from gateway.model.catalog import TableName
-from gateway.rest.answers import RestReply
+from gateway.rest.answers import RestReply, withhold_config
 from gateway.rest.judging import CallJudge
 from gateway.rest.requests import (
     RestCall,
@@ -62,8 +62,8 @@ class Planning:
     async def plan(self, call: RestCall) -> RestReply:
         """Answer `planTableScan`."""
         read_query(call, {})
-        require_members(read_body(call.body), "the body", _PLAN)
-        return await self._pass(call, "POST", "/plan", content=call.body)
+        body = require_members(read_body(call.body), "the body", _PLAN)
+        return await self._pass(call, "POST", "/plan", content=orjson.dumps(body))
 
     async def fetch_plan(self, call: RestCall) -> RestReply:
         """Answer `fetchPlanningResult`."""
@@ -143,7 +143,8 @@ class Planning:
         """Return an answer whose handles are of this table and user."""
         if not loaded.credentials:
             told.pop("storage-credentials", None)
-            told.pop("config", None)
+        if "config" in told:
+            told["config"] = withhold_config(told["config"], credentials=loaded.credentials)
         if isinstance(told.get("plan-id"), str):
             told["plan-id"] = self._close_handle(call, "plan", told["plan-id"])
         tasks = told.get("plan-tasks")

@@ -16,7 +16,7 @@ from gateway.model.catalog import Table, TableName
 from gateway.model.resource import Resource
 from gateway.model.statement import Cleared, Refused, Verdict
 from gateway.rest.answers import RestReply, has_logins, is_same, make_etag, write_table
-from gateway.rest.described import AnsweredTables, describe
+from gateway.rest.described import AnsweredTables, describe_all
 from gateway.rest.judging import (
     ACCESS_DENIED,
     NOT_GOVERNABLE,
@@ -154,7 +154,7 @@ class ServedTables:
             metadata = told.get("metadata")
             if not isinstance(metadata, dict):
                 raise CatalogUnavailable("an answer without a table")
-            return describe(name, metadata)
+            return describe_all(name, metadata)
         except CatalogUnavailable as why:
             verdict = await self._judge.judge(
                 call, write_select(name), AnsweredTables(missing=frozenset({name.fold()}))
