@@ -14,7 +14,7 @@ from gateway.catalog.rest import RestAnswer
 from gateway.model.bounded import BoundedDict
 from gateway.model.catalog import TableName, quote_parts
 from gateway.model.statement import Cleared, Refused
-from gateway.rest.answers import RestReply, write_table
+from gateway.rest.answers import RestReply, route_of_credentials, write_table
 from gateway.rest.commits import (
     OWNER,
     CommitParts,
@@ -161,6 +161,7 @@ class Changes:
                 loaded,
                 credentials=await self._may_have_credentials(call, name, loaded),
                 restrictions=None,
+                refresh=route_of_credentials(call, name),
             )
 
         return await self.pass_on(

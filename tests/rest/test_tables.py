@@ -101,7 +101,7 @@ async def test_credentials_are_for_who_may_overwrite(reader: ReaderPool) -> None
         for name in ("plain", "both"):
             served.upstream.tables["shop", name] |= {
                 "config": dict(secret),
-                "storage-credentials": [{"prefix": "s3://", "config": {"k": CANARY}}],
+                "storage-credentials": [{"prefix": "s3://", "config": {"s3.session-token": CANARY}}],
             }
         asking = {"X_Iceberg_Access_Delegation": "vended-credentials,remote-signing,other"}
         full = await served.load_table("root", "plain", **asking)
@@ -117,6 +117,12 @@ async def test_credentials_are_for_who_may_overwrite(reader: ReaderPool) -> None
         past = {"token": CANARY, "uri": CANARY, "s3.signer.uri": CANARY, "header.Authorization": CANARY}
         served.upstream.tables["shop", "plain"]["config"] |= past
         assert told(await served.load_table("root", "plain", **asking))["config"] == secret
+        # Nor is a token of ours shown to the catalog, for new logins.
+        refresh = "client.refresh-credentials-endpoint"
+        login = {"prefix": "s3://", "config": {refresh: f"https://{CANARY}/x", "token": CANARY}}
+        served.upstream.tables["shop", "plain"]["storage-credentials"] = [login]
+        (given,) = told(await served.load_table("root", "plain", **asking))["storage-credentials"]
+        assert given["config"] == {refresh: "v1/lake/namespaces/shop/tables/plain/credentials"}
 
 
 async def test_a_304_hides_no_revocation(reader: ReaderPool) -> None:
