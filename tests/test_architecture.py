@@ -430,7 +430,7 @@ OPTIONAL = {
     "gateway.admin.lineage": {"app/console_record.py", "app/lineage_admin.py"},
     "gateway.admin.open_sessions": {"app/administered_apis.py"},
     "gateway.app.iceberg_rest": {"app/endpoints.py"},
-    "gateway.rest": {"app/iceberg_rest.py"},
+    "gateway.rest": {"app/iceberg_rest.py", "app/served_policies.py"},
     "gateway.admin.tag_proposals": {"app/administered_apis.py"},
     "gateway.app.embedded": {"app/gateway.py"},
     "gateway.app.jobs": {"app/gateway.py", "cli/audit_proof.py", "cli/jobs.py", "cli/replay.py"},

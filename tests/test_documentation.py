@@ -142,3 +142,9 @@ def test_every_other_spark_is_tried_and_has_a_provider() -> None:
     providers = yaml.safe_load((ROOT / "rules" / "catalog_providers.yaml").read_text("utf-8"))["providers"]
     held = {str(minor) for one in providers for minor in one.get("minors", ())}
     assert held == {str(minor) for minor in SUPPORTED}
+
+
+def test_every_page_has_a_place_in_the_site() -> None:
+    site = (ROOT / "mkdocs.yml").read_text("utf-8")
+    pages = [page.relative_to(ROOT).as_posix() for page in ROOT.glob("docs/**/*.md")]
+    assert [page for page in pages if page not in site] == []

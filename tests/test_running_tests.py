@@ -387,4 +387,11 @@ def test_every_suite_has_an_entry_in_the_budget() -> None:
     assert not [name for name in budget() if not name.startswith("(") and name not in suites]
 
 
-NIGHT_ONLY = {"e2e/lake/test_lake_demo", "e2e/test_spark_starts_anew", "e2e/test_two_sparks"}
+NIGHT_ONLY = {
+    "e2e/lake/test_lake_demo",
+    "e2e/test_hung_spark",
+    "e2e/test_served_restrictions_spark",
+    "e2e/test_spark_starts_anew",
+    "e2e/test_two_sparks",
+    "e2e/test_workers",
+}

@@ -1,5 +1,4 @@
-"""What a gateway opens on its machine before it starts anything, looked at in one place: `sluice check` tells
-it, and `sluice serve` fails or warns in the same words."""
+"""Looks at what a gateway opens on its machine, for `sluice check` and `sluice serve` in the same words."""
 
 from __future__ import annotations
 

@@ -109,7 +109,7 @@ class ConnectQuestions:
 class GatewayQuestions(ConnectQuestions):
     """The same of a session at another Sluice, which has asked Spark itself and keeps to what it said."""
 
-    _told: Mapping[str, str] = {}
+    _reported: Mapping[str, str] = {}
 
     async def settings(self) -> dict[str, str]:
         """Return the settings that are set in the session. Raises BackendUnavailable where nobody is there
@@ -117,8 +117,8 @@ class GatewayQuestions(ConnectQuestions):
         request = pb.ConfigRequest()
         request.operation.get_all.prefix = READING_QUESTION
         told = {pair.key: pair.value for pair in (await self._config(request)).pairs}
-        self._told = {key: told.pop(key, "") for key in (READING_VERSION, READING_PARSERS)}
-        if not self._told[READING_VERSION]:  # RULE (reading-told-by-gateway)
+        self._reported = {key: told.pop(key, "") for key in (READING_VERSION, READING_PARSERS)}
+        if not self._reported[READING_VERSION]:  # RULE (reading-told-by-gateway)
             raise BackendUnavailable(
                 "what is there is no Sluice that takes this one for a gateway (`logins.jwt.gateway` there)",
                 lasting=True,
@@ -126,10 +126,10 @@ class GatewayQuestions(ConnectQuestions):
         return told
 
     async def version(self) -> str:
-        return self._told[READING_VERSION]
+        return self._reported[READING_VERSION]
 
     async def parsers(self, settings: Mapping[str, str]) -> tuple[str, ...]:
-        return tuple(filter(None, self._told[READING_PARSERS].split("\n")))
+        return tuple(filter(None, self._reported[READING_PARSERS].split("\n")))
 
 
 async def require_own(asked: ConnectQuestions, settings: Mapping[str, str], mark: str) -> None:

@@ -14,7 +14,6 @@ from gateway.model.principal import Principal
 from gateway.model.reading import FunctionRef, Relation
 from gateway.model.resource import ANY_ACCESS, BY_NAME, AccessRequest, Resource
 from gateway.model.statement import AnswerRule
-from gateway.model.table_formats import SPARK_FORMATS
 from gateway.policy.copied_values import mask_copied_values
 from gateway.policy.engine import Engine, TableView
 from gateway.policy.reserved import ReservedPlace
@@ -26,7 +25,7 @@ from gateway.sql.delta_commands import is_changes
 from gateway.sql.function_calls import code_privileges, find_short_function
 from gateway.sql.names import Names, Ungovernable
 from gateway.sql.required import ALL_TABLES, MAINTAIN, Privilege, Required, Unsupported
-from gateway.sql.scope import table_resource
+from gateway.sql.scope import is_copied_without_rows, table_resource
 from gateway.sql.spark_errors import build_unknown_function_refusal
 from gateway.sql.unmatched import close_unmatched_view
 from gateway.sql.versions import list_renamed_columns, of_version
@@ -334,7 +333,7 @@ class Evaluation:
             moved = table.kind is TableKind.VIEW and any(name == old for old, _ in required.renamed)
             beneath = name.fold() in obliged_views and not moved
             # RULE (create-like-structure)
-            if required.structure and name in required.read and not barred and _is_copied_without_rows(table):
+            if required.structure and name in required.read and not barred and is_copied_without_rows(table):
                 continue
             # RULE (raw-command-masks, raw-command-filters, raw-command-hidden-columns, raw-command-views)
             if view.masks or view.row_filter is not None or barred or beneath:
@@ -581,13 +580,6 @@ def function_privileges(
         # RULE (execute-persistent-function)
         required.append(Privilege(Resource.udf(name.catalog, name.database, name.table), "execute"))
     return tuple(required)
-
-
-def _is_copied_without_rows(table: Table) -> bool:
-    """Whether a table that is made like this one has nothing of its rows: what says where they are, be it an
-    address with a password, is copied with the options of tables of other kinds."""
-    of_files = table.kind is TableKind.TABLE and str(table.provider).lower() in SPARK_FORMATS
-    return of_files or table.kind is TableKind.VIEW
 
 
 def list_hidden_columns(table: Table, view: TableView) -> tuple[str, ...]:

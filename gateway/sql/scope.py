@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from gateway.model.catalog import TableName, levels, quote_parts
+from gateway.model.catalog import Table, TableKind, TableName, levels, quote_parts
 from gateway.model.procedures import NO_PROCEDURES, Procedures
 from gateway.model.reading import CommandNode, FieldValue, Reading, Relation, RelationRole, Span
 from gateway.model.resource import Resource
+from gateway.model.table_formats import SPARK_FORMATS
 from gateway.sql.names import Names, TempViewName, Ungovernable
 from gateway.sql.required import NamespacePin, Pin, Unsupported
 
@@ -173,3 +174,10 @@ def name_parts(node: Mapping[str, FieldValue], holder: str) -> tuple[str, ...]:
     if not isinstance(parts, tuple) or not all(isinstance(part, str) for part in parts):
         raise CannotClassify(f"{holder} contains a name that is not literal")
     return tuple(str(part) for part in parts)
+
+
+def is_copied_without_rows(table: Table) -> bool:
+    """Whether a table that is made like this one has nothing of its rows: what says where they are, be it an
+    address with a password, is copied with the options of tables of other kinds."""
+    of_files = table.kind is TableKind.TABLE and str(table.provider).lower() in SPARK_FORMATS
+    return of_files or table.kind is TableKind.VIEW
