@@ -84,9 +84,10 @@ def make_service(
         places=dependencies.places,
     )
     trust = read_trust(listener)
+    judge = CallJudge(dependencies, Verdicts(given))
     routes = list_routes(
         CatalogRelay(catalogs),
-        CallJudge(dependencies, Verdicts(given)),
+        judge,
         trust,
         Restricting(reader, stricter=trust.stricter),
     )
@@ -97,6 +98,7 @@ def make_service(
         at_once=listener.calls,
         of_one=listener.calls_per_user,
         counted=counted,
+        record_fault=judge.record_fault,
     )
 
 

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Self, TypedDict
 from urllib.parse import quote, unquote
 
+from gateway.catalog.readable import CatalogUnavailable
 from gateway.catalog.rest import (
     CatalogError,
     Login,
@@ -100,13 +101,16 @@ class IcebergRestClient:
         prefix, or behind the namespace where there is one, each part of it quoted. Raises CatalogUnavailable,
         and Faults for a secret that cannot be had."""
         if namespace is not None:
-            path = f"namespaces/{quote(self._separator.join(namespace), safe='')}{path}"
+            path = f"namespaces/{quote(self.join_levels(namespace), safe='')}{path}"
         return await self._client.relay(
             method, self._route(path), query=query, content=content, headers=headers
         )
 
     def join_levels(self, namespace: Sequence[str]) -> str:
-        """Return a namespace as the server has it in a parameter."""
+        """Return a namespace as the server has it in a parameter. Raises CatalogUnavailable for a level that
+        the server would take for two."""
+        if any(self._separator in level for level in namespace):
+            raise CatalogUnavailable("a namespace with the server's own separator in a name")
         return self._separator.join(namespace)
 
     async def _ask(self, method: str, path: str, query: Mapping[str, str] | None = None) -> Any:

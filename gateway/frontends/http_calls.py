@@ -197,48 +197,43 @@ class HttpCallServer:
             return answer
         connection.place.mark_logged_in()
         connection.principal, connection.client = principal, client
-        size = request.content_length
-        held = 0
+        most = self._limits.max_body_bytes
+        if (request.content_length or 0) > most:
+            return self._fault(413, f"a body of more than {most} bytes", close=True)
+        body = bytearray()
         try:
-            if request.body_exists:
-                most = self._limits.max_body_bytes
-                if (size or 0) > most:
-                    return self._fault(413, f"a body of more than {most} bytes", close=True)
-                # One of unknown length counts as the largest.
-                held = most if size is None else size
-                if self._held_bytes and self._held_bytes + held > self._limits.bodies_bytes:
-                    held = 0
-                    return self._fault(503, "too much is being sent at once; try again", close=True)
-                self._held_bytes += held
-            body = await self._read_body(request)
-            if isinstance(body, web.Response):
-                return body
+            refused = await self._read_body(request, body)
+            if refused is not None:
+                return refused
             headers = {name.lower(): value for name, value in request.headers.items()}
             target = request.raw_path
-            reply = await self._answer_call(request.method, target, headers, body, principal, client)
+            reply = await self._answer_call(request.method, target, headers, bytes(body), principal, client)
         finally:
-            self._held_bytes -= held
+            self._held_bytes -= len(body)
         return _write(reply)
 
-    async def _read_body(self, request: web.BaseRequest) -> bytes | web.Response:
+    async def _read_body(self, request: web.BaseRequest, body: bytearray) -> web.Response | None:
+        """Add to `body` what is sent; return a fault where that cannot be. What has arrived counts, and not
+        what was announced: whoever sends slowly keeps nobody else from sending."""
         if request.headers.get(hdrs.EXPECT, "").lower() == "100-continue" and request.transport is not None:
             request.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
         if request.headers.get(hdrs.CONTENT_ENCODING, "identity").lower() != "identity":
             return self._fault(415, "compressed bodies are not taken", close=True)
-        chunks, size = [], 0
         try:
             async with asyncio.timeout(self._limits.request_timeout_s):
                 async for chunk in request.content.iter_any():
-                    size += len(chunk)
-                    if size > self._limits.max_body_bytes:
+                    if len(body) + len(chunk) > self._limits.max_body_bytes:
                         most = self._limits.max_body_bytes
                         return self._fault(413, f"a body of more than {most} bytes", close=True)
-                    chunks.append(chunk)
+                    if self._held_bytes + len(chunk) > self._limits.bodies_bytes:
+                        return self._fault(503, "too much is being sent at once; try again", close=True)
+                    self._held_bytes += len(chunk)
+                    body += chunk
         except TimeoutError:
             return self._fault(408, "the request did not arrive in time", close=True)
         except web.RequestPayloadError:
             return self._fault(400, "the body ends early, or does not match its headers", close=True)
-        return b"".join(chunks)
+        return None
 
     def _fault(self, status: int, words: str, *, close: bool = False) -> web.Response:
         answer = _write(self._explain(status, words))

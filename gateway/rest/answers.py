@@ -7,10 +7,13 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
+from urllib.parse import quote
 
 import orjson
 
 from gateway.catalog.rest import RestAnswer
+from gateway.model.catalog import TableName
+from gateway.rest.requests import RestCall
 
 JSON = "application/json"
 PLAIN_CONFIG = frozenset(
@@ -22,9 +25,11 @@ PLAIN_CONFIG = frozenset(
 may be a login, or lead to one."""
 _STORES = ("adls.", "client.", "gcs.", "oss.", "s3.")
 """What settings of stores of files begin with; what asks the catalog itself to sign is none."""
+_REFRESH = "refresh-credentials-endpoint"
 _SIGNING = ("s3.signer", "s3.remote-signing")
-_LOOKED_AT = ("storage-credentials", "config", "read-restrictions")
-"""Members of an answer about a table that are looked at."""
+_PASSED = frozenset({"metadata-location", "metadata"})
+"""Members of an answer about a table or view that pass as they are. What else there is may be a login."""
+_KNOWN = _PASSED | {"storage-credentials", "config", "read-restrictions"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,18 +46,38 @@ def reply_json(told: Any, status: int = 200) -> RestReply:
     return RestReply(status=status, body=orjson.dumps(told))
 
 
-def withhold_config(config: Any, *, credentials: bool) -> dict[str, str]:
+def withhold_config(config: Any, *, credentials: bool, refresh: str = "") -> dict[str, str]:
     """Return what of a configuration a client may have: with `credentials` the logins to files, and never one
-    to the catalog, by which it would be asked past the gateway."""
+    to the catalog, by which it would be asked past the gateway. `refresh`: where the client has new logins,
+    in the place of the catalog's own route, to which he would show his token."""
     told = config if isinstance(config, dict) else {}
-    return {
-        key: one
-        for key, one in told.items()
-        if isinstance(one, str)
-        and (
-            key in PLAIN_CONFIG or (credentials and key.startswith(_STORES) and not key.startswith(_SIGNING))
-        )
-    }
+    shown = {}
+    for key, one in told.items():
+        if not isinstance(one, str):
+            continue
+        if key in PLAIN_CONFIG:
+            shown[key] = one
+        elif credentials and key.startswith(_STORES) and not key.startswith(_SIGNING):
+            if not key.endswith(_REFRESH):
+                shown[key] = one
+            elif refresh:
+                shown[key] = refresh
+    return shown
+
+
+def withhold_logins(told: Any, refresh: str = "") -> list[dict[str, Any]]:
+    """Return logins to files as a client may have them, none of which is one to the catalog."""
+    return [
+        {**one, "config": withhold_config(one.get("config"), credentials=True, refresh=refresh)}
+        for one in _objects(told)
+    ]
+
+
+def route_of_credentials(call: RestCall, name: TableName) -> str:
+    """Return where a client asks for new logins to a table's files."""
+    levels = quote("\x1f".join(name.database.split(".")), safe="")
+    catalog, table = quote(call.catalog, safe=""), quote(name.table, safe="")
+    return f"v1/{catalog}/namespaces/{levels}/tables/{table}/credentials"
 
 
 def has_logins(told: Mapping[str, Any]) -> bool:
@@ -69,16 +94,17 @@ def write_table(
     *,
     credentials: bool,
     restrictions: Mapping[str, Any] | None,
+    refresh: str = "",
 ) -> bytes:
     """Return the body of an answer about a table: the catalog's own bytes, where nothing is kept from the
-    client and nothing is said beside."""
-    config = told.get("config")
-    shown = withhold_config(config, credentials=credentials)
-    logins = told.get("storage-credentials") if credentials else None
-    is_whole = (shown == config or config is None) and logins == told.get("storage-credentials")
+    client and nothing is said beside. `refresh`: as of withhold_config."""
+    config, vended = told.get("config"), told.get("storage-credentials")
+    shown = withhold_config(config, credentials=credentials, refresh=refresh)
+    logins = withhold_logins(vended, refresh) if credentials and vended is not None else None
+    is_whole = told.keys() <= _KNOWN and (shown == config or config is None) and logins == vended
     if is_whole and restrictions is None and told.get("read-restrictions") is None:
         return answer.content
-    others = {key: one for key, one in told.items() if key not in _LOOKED_AT}
+    others = {key: one for key, one in told.items() if key in _PASSED}
     if shown:
         others["config"] = shown
     if logins is not None:
@@ -86,6 +112,27 @@ def write_table(
     if restrictions is not None:
         others["read-restrictions"] = restrictions
     return orjson.dumps(others)
+
+
+def write_view(told: Mapping[str, Any]) -> bytes:
+    """Return the body of an answer about a view: the version that counts, and no texts of earlier ones, which
+    nobody has judged."""
+    metadata = told.get("metadata")
+    shown: dict[str, Any] = {key: one for key, one in told.items() if key in _PASSED}
+    if isinstance(metadata, dict):
+        current = [
+            one for one in _objects(metadata.get("versions"))
+            if one.get("version-id") == metadata.get("current-version-id")
+        ]  # fmt: skip
+        schemas = {one.get("schema-id") for one in current}
+        used = [one for one in _objects(metadata.get("schemas")) if one.get("schema-id", 0) in schemas]
+        shown["metadata"] = {**metadata, "versions": current, "schemas": used}
+    config = withhold_config(told.get("config"), credentials=False)
+    return orjson.dumps({**shown, **({"config": config} if config else {})})
+
+
+def _objects(told: Any) -> list[dict[str, Any]]:
+    return [one for one in told if isinstance(one, dict)] if isinstance(told, list) else []
 
 
 def make_etag(body: bytes, user: str, policies: str, upstream: str) -> str:

@@ -14,7 +14,7 @@ from gateway.catalog.rest import RestAnswer
 from gateway.model.bounded import BoundedDict
 from gateway.model.catalog import TableName, quote_parts
 from gateway.model.statement import Cleared, Refused
-from gateway.rest.answers import RestReply, write_table
+from gateway.rest.answers import RestReply, route_of_credentials, write_table
 from gateway.rest.commits import (
     OWNER,
     CommitParts,
@@ -25,19 +25,19 @@ from gateway.rest.commits import (
     write_commit,
     write_created,
 )
-from gateway.rest.described import AnsweredTables, describe
+from gateway.rest.described import AnsweredTables, describe, describe_all
 from gateway.rest.judging import ACCESS_DENIED, CallJudge, JudgedCall, is_obliged, name_obligations
 from gateway.rest.requests import (
     RestCall,
     RestFault,
     bad_request,
+    build_name,
     check_levels,
     forbidden,
     read_body,
     read_identifier,
     require_list,
     require_members,
-    require_name,
     require_text,
     require_texts,
 )
@@ -85,7 +85,7 @@ class Changes:
         if others:
             text += f" WITH PROPERTIES {write_properties(others)}"
         _require_owner(told, call)
-        return await self.pass_on(call, [(text, None)], "POST", "namespaces", content=call.body)
+        return await self.pass_on(call, [(text, None)], "POST", "namespaces", content=orjson.dumps(body))
 
     async def drop_namespace(self, call: RestCall) -> RestReply:
         """Answer `dropNamespace`."""
@@ -120,7 +120,7 @@ class Changes:
             "POST",
             "/properties",
             namespace=call.namespace,
-            content=call.body,
+            content=orjson.dumps(body),
         )
 
     # -- tables ------------------------------------------------------------------------------------------
@@ -136,7 +136,7 @@ class Changes:
                 ("name", "schema"),
             )
         )
-        name = TableName(call.catalog, call.database, require_name(body["name"]))
+        name = build_name(call.catalog, call.namespace, body["name"])
         schema = read_schema(body["schema"])
         if body.get("partition-spec") is not None:
             check_spec(body["partition-spec"])
@@ -161,6 +161,7 @@ class Changes:
                 loaded,
                 credentials=await self._may_have_credentials(call, name, loaded),
                 restrictions=None,
+                refresh=route_of_credentials(call, name),
             )
 
         return await self.pass_on(
@@ -177,7 +178,7 @@ class Changes:
     async def _may_have_credentials(self, call: RestCall, name: TableName, loaded: Mapping[str, Any]) -> bool:
         if self._trust.credentials == "never":
             return False
-        described = AnsweredTables({name.fold(): describe(name, loaded.get("metadata") or {})})
+        described = AnsweredTables({name.fold(): describe_all(name, loaded.get("metadata") or {})})
         reads = await self._judge.judge(call, write_select(name), described)
         if not isinstance(reads, Cleared) or is_obliged(reads):
             return False
@@ -211,14 +212,14 @@ class Changes:
         old, new = (read_identifier(call.catalog, body[key]) for key in both)
         # Spark writes the new name without its catalog.
         text = f"ALTER {kind} {name_of(old)} RENAME TO {quote_parts(new.parts[1:])}"
-        return await self.pass_on(call, [(text, None)], "POST", path, content=call.body)
+        return await self.pass_on(call, [(text, None)], "POST", path, content=orjson.dumps(body))
 
     async def register_table(self, call: RestCall) -> RestReply:
         """Answer `registerTable`: metadata names files, which may be those of other tables."""
         read_query(call, {})
         known = ("name", "metadata-location", "overwrite")
         body = require_members(read_body(call.body), "the body", known, known[:2])
-        name = TableName(call.catalog, call.database, require_name(body["name"]))
+        name = build_name(call.catalog, call.namespace, body["name"])
         location = require_text(body["metadata-location"], "a location")
         texts = [f"CREATE TABLE {name_of(name)} (id INT) USING iceberg LOCATION {literal(location)}"]
         if body.get("overwrite") is True:
@@ -227,7 +228,7 @@ class Changes:
 
         async def write_answer(answer: RestAnswer) -> bytes:
             loaded = read_answer(answer)
-            described = AnsweredTables({name.fold(): describe(name, loaded.get("metadata") or {})})
+            described = AnsweredTables({name.fold(): describe_all(name, loaded.get("metadata") or {})})
             reads = await self._judge.judge(call, write_select(name), described)
             if not isinstance(reads, Cleared) or is_obliged(reads):
                 raise RestFault(403, "ForbiddenException", "the table is registered; you may not load it")
@@ -240,7 +241,7 @@ class Changes:
             "POST",
             "/register",
             namespace=call.namespace,
-            content=call.body,
+            content=orjson.dumps(body),
             write_answer=write_answer,
         )
 
@@ -260,7 +261,13 @@ class Changes:
         texts, requirements = await self._list_statements(call, name, read_commit(body))
         body["requirements"] = requirements
         return await self.pass_on(
-            call, texts, "POST", _path(name), namespace=call.namespace, content=orjson.dumps(body)
+            call,
+            texts,
+            "POST",
+            _path(name),
+            namespace=call.namespace,
+            content=orjson.dumps(body),
+            write_answer=_write_committed,
         )
 
     async def commit_transaction(self, call: RestCall) -> RestReply:
@@ -271,7 +278,7 @@ class Changes:
         if not 1 <= len(changes) <= MAX_TABLES:
             raise bad_request(f"a transaction has 1 to {MAX_TABLES} tables")
         texts: list[_Judged] = []
-        passed = []
+        passed, named = [], set[TableName]()
         for one in changes:
             told = dict(
                 require_members(
@@ -279,6 +286,9 @@ class Changes:
                 )
             )
             name = read_identifier(call.catalog, told["identifier"])
+            if name.fold() in named:
+                raise bad_request("a transaction has a table twice")
+            named.add(name.fold())
             found, told["requirements"] = await self._list_statements(call, name, read_commit(told))
             texts += found
             passed.append(told)
@@ -310,7 +320,8 @@ class Changes:
         told = read_answer(answer)
         described = AnsweredTables({name.fold(): describe(name, told.get("metadata") or {})})
         # Who commits has the table's metadata, and is answered with more of it.
-        reads = await self._judge.judge(call, select, described)
+        whole = AnsweredTables({name.fold(): describe_all(name, told.get("metadata") or {})})
+        reads = await self._judge.judge(call, select, whole)
         restricted = told.get("read-restrictions") is not None
         if isinstance(reads, Refused):
             await self._judge.record(call, reads, time.perf_counter())
@@ -318,7 +329,7 @@ class Changes:
             what = name_obligations(reads) or "a restriction of its catalog"
             message = f"{what} of table {name} applies to user {user}, so nothing can be committed to it"
             raise await self._judge.refuse(call, reads, ACCESS_DENIED, message)
-        texts, requirements = write_commit(name, told["metadata"], commit, user)
+        texts, requirements = write_commit(name, told["metadata"], commit)
         if names_files(commit):
             await self._require_writer(call, texts[0], described)
         return [(text, described) for text in texts], requirements
@@ -389,6 +400,10 @@ class Changes:
 
 _Judged = tuple[str, AnsweredTables | None]
 """A statement that something counts as, and what is known of the tables in it."""
+
+
+async def _write_committed(answer: RestAnswer) -> bytes:
+    return write_table(answer, read_answer(answer), credentials=False, restrictions=None)
 
 
 def _path(name: TableName) -> str:

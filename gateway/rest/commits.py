@@ -50,6 +50,8 @@ _UPDATES: Final[Mapping[str, tuple[str, ...]]] = {
     "enable-row-lineage": (),
 }  # fmt: skip
 """Updates of tables → what they have beside `action`."""
+_UNUSED_SCHEMA: Final = "a schema is added here to be the current one, by the next update"
+"""A schema that is not judged would say of ids of the past whose they were."""
 _OF_FILES: Final = frozenset({"add-snapshot", "set-statistics", "set-partition-statistics"})
 """Updates that name files which their author wrote."""
 _OF_ROWS: Final = frozenset({"add-snapshot", "set-snapshot-ref", "remove-snapshots", "remove-snapshot-ref"})
@@ -138,7 +140,6 @@ class _Writing:
 
     table: TableName
     metadata: Mapping[str, Any]
-    user: str
     found: list[str] = field(default_factory=list)
     added: Mapping[str, Any] | None = None
     """The schema that was added last."""
@@ -160,6 +161,8 @@ class _Writing:
             return
         match action:
             case "add-schema":
+                if self.added is not None:
+                    raise forbidden(_UNUSED_SCHEMA)
                 self.added = one["schema"]
             case "set-current-schema":
                 self._set_schema(one["schema-id"])
@@ -183,7 +186,7 @@ class _Writing:
         if ident == -1:
             if self.added is None:
                 raise bad_request("no schema was added that could be the current one")
-            wanted = self.added
+            wanted, self.added = self.added, None
         else:
             known = [one for one in self.metadata["schemas"] if one.get("schema-id", 0) == ident]
             if not known or self.added is not None:
@@ -196,8 +199,9 @@ class _Writing:
         self.current = list(wanted["fields"])
 
     def _set_properties(self, told: Mapping[str, str]) -> None:
-        # Policies may speak of owners.
-        if told.get(OWNER, self.user) != self.user:
+        # Policies may speak of owners: nobody makes himself the owner of what is there.
+        owner = (self.metadata.get("properties") or {}).get(OWNER)
+        if OWNER in told and told[OWNER] != owner:
             raise forbidden("a table's owner cannot be changed here")
         others = {key: one for key, one in told.items() if key != OWNER}
         if others:
@@ -212,14 +216,16 @@ class _Writing:
 
 
 def write_commit(
-    table: TableName, metadata: Mapping[str, Any], commit: CommitParts, user: str
+    table: TableName, metadata: Mapping[str, Any], commit: CommitParts
 ) -> tuple[list[str], list[Any]]:
     """Return the statements that a commit on a table counts as, and its requirements with those by which the
     catalog refuses it if the table is not the one that was judged."""
     current = find_schema(metadata, metadata.get("current-schema-id", 0))
-    writing = _Writing(table, metadata, user, current=list(current))
+    writing = _Writing(table, metadata, current=list(current))
     for one in commit.updates:
         writing.add(one)
+    if writing.added is not None:
+        raise forbidden(_UNUSED_SCHEMA)
     if not writing.found:
         writing.note("nothing")
     bound: list[Any] = [{"type": "assert-table-uuid", "uuid": metadata.get("table-uuid")}]

@@ -7,7 +7,7 @@ client gets, not by what somebody else was told of the table before.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -52,6 +52,32 @@ def describe(name: TableName, metadata: Mapping[str, Any]) -> Table:
         provider=ICEBERG.name,
         location=str(metadata.get("location", "")),
     )
+
+
+def describe_all(name: TableName, metadata: Mapping[str, Any]) -> Table:
+    """Return a table with the columns that it had before beside its own: its files and snapshots still have
+    them, and whoever gets the table gets those. One that has another name now is known by that."""
+    table = describe(name, metadata)
+    schemas = items(metadata.get("schemas"), "schemas")
+    if len(schemas) == 1:
+        return table
+    current = {one.get("id") for one in find_schema(metadata, metadata.get("current-schema-id", 0))}
+    known = {one.name.lower() for one in table.columns}
+    former: dict[str, Column] = {}
+    for one in list_past_fields(metadata):
+        column = text(one.get("name"), "field")
+        if one.get("id") not in current and column.lower() not in known:
+            former[column.lower()] = Column(name=column, type=spark_type(one.get("type")))
+    return replace(table, columns=(*table.columns, *former.values())) if former else table
+
+
+def list_past_fields(metadata: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """Yield the fields of all schemas of a table, the current one last. Raises CatalogUnavailable."""
+    current = metadata.get("current-schema-id", 0)
+    schemas = [read_object(one, "schema") for one in items(metadata.get("schemas"), "schemas")]
+    for schema in sorted(schemas, key=lambda one: one.get("schema-id", 0) == current):
+        for one in items(schema.get("fields"), "fields"):
+            yield read_object(one, "field")
 
 
 def find_schema(metadata: Mapping[str, Any], ident: Any) -> list[Mapping[str, Any]]:

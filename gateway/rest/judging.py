@@ -14,13 +14,15 @@ from gateway.rest.described import CURRENT, AnsweredTables
 from gateway.rest.requests import RestCall, RestFault
 from gateway.session.dependencies import Dependencies
 from gateway.session.endpoint import RecordedCall
-from gateway.session.failures import StatementRefused
+from gateway.session.failures import CallRefusal, StatementRefused
 from gateway.session.locks import LockKey, LockRequest
 from gateway.session.verdicts import Verdicts
 from gateway.session.view_rules import build_refusal
 
 ACCESS_DENIED = ("ACCESS_DENIED", "42501")
 NOT_GOVERNABLE = ("NOT_GOVERNABLE", "0A000")
+_REFUSALS = {400: ("MALFORMED", "22023"), 429: ("LIMIT_EXCEEDED", "54000")}
+"""Status of an answer → code and SQLSTATE of the record, for what is refused without a verdict."""
 
 
 @dataclass(eq=False, kw_only=True)
@@ -68,6 +70,7 @@ class CallJudge:
             session="",
             judged_s=time.perf_counter() - begun,
         )
+        call.on_record.append(record.statement_id)
         if isinstance(verdict, Refused):
             raise self.explain(verdict, record.statement_id)
         return JudgedCall(cleared=verdict, record=record)
@@ -95,7 +98,18 @@ class CallJudge:
         """Make durable that a list is answered: it holds only what the principal may know of."""
         record = RecordedCall(principal=call.principal, session_id="")
         await self._recorder.metadata_decided(call.name, arguments, record, read_caller(call))
+        call.on_record.append(record.statement_id)
         return record
+
+    async def record_fault(self, call: RestCall, status: int, message: str) -> None:
+        """Make durable that a call was refused, or could not be answered, before it was judged."""
+        record = RecordedCall(principal=call.principal, session_id="")
+        code, sqlstate = _REFUSALS.get(status, NOT_GOVERNABLE)
+        refusal = CallRefusal(code=code, sqlstate=sqlstate, message=message) if status < 500 else None
+        names = [f"{key}={value}" for key, value in call.parts.items()]
+        await self._recorder.call_decided(call.name, names, record, read_caller(call), (), refusal)
+        if refusal is None:
+            await self.end(record, error=message)
 
     async def end(self, record: RecordedCall, *, size: int = 0, error: str = "") -> None:
         """Record how a call ended that was cleared."""

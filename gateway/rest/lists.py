@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import base64
 import binascii
+import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from gateway.catalog.rest import RestAnswer
 from gateway.model.resource import Resource
-from gateway.model.statement import Cleared
 from gateway.rest.answers import RestReply, reply_json
 from gateway.rest.judging import CallJudge
 from gateway.rest.requests import (
@@ -96,17 +96,15 @@ class Lists:
         """Answer `loadNamespaceMetadata`."""
         read_query(call, {})
         await self._require_known(call)
-        record = await self._judge.record_list(call, {"namespace": call.database})
+        begun = time.perf_counter()
+        text = f"DESCRIBE NAMESPACE {namespace_of(call.catalog, call.namespace)}"
+        judged = await self._judge.record(call, await self._judge.judge(call, text), begun)
         answer = RestAnswer(status=500)
         try:
-            verdict = await self._judge.judge(
-                call, f"DESCRIBE NAMESPACE {namespace_of(call.catalog, call.namespace)}"
-            )
-            if not isinstance(verdict, Cleared):
-                raise RestFault(403, "ForbiddenException", verdict.text)
             answer = await self._upstream.ask(call, "GET", "", namespace=call.namespace)
         finally:
-            await self._judge.end(record, size=len(answer.content))
+            error = f"the catalog answers with status {answer.status}" if answer.status >= 400 else ""
+            await self._judge.end(judged.record, size=len(answer.content), error=error)
         if answer.status >= 400:
             raise pass_fault_on(answer)
         return RestReply(body=answer.content)

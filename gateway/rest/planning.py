@@ -14,7 +14,7 @@ import orjson
 
 from gateway.catalog.rest import RestAnswer
 from gateway.model.catalog import TableName
-from gateway.rest.answers import RestReply
+from gateway.rest.answers import RestReply, route_of_credentials, withhold_config, withhold_logins
 from gateway.rest.judging import CallJudge
 from gateway.rest.requests import (
     RestCall,
@@ -57,13 +57,14 @@ class Planning:
             raise forbidden(why)
         answer = await self._ask(call, loaded, "GET", "/credentials")
         told = require_members(read_answer(answer), "the answer", ("storage-credentials",))
-        return await self._end(loaded, orjson.dumps(told))
+        logins = withhold_logins(told.get("storage-credentials"), route_of_credentials(call, call.table))
+        return await self._end(loaded, orjson.dumps({"storage-credentials": logins}))
 
     async def plan(self, call: RestCall) -> RestReply:
         """Answer `planTableScan`."""
         read_query(call, {})
-        require_members(read_body(call.body), "the body", _PLAN)
-        return await self._pass(call, "POST", "/plan", content=call.body)
+        body = require_members(read_body(call.body), "the body", _PLAN)
+        return await self._pass(call, "POST", "/plan", content=orjson.dumps(body))
 
     async def fetch_plan(self, call: RestCall) -> RestReply:
         """Answer `fetchPlanningResult`."""
@@ -143,7 +144,11 @@ class Planning:
         """Return an answer whose handles are of this table and user."""
         if not loaded.credentials:
             told.pop("storage-credentials", None)
-            told.pop("config", None)
+        elif "storage-credentials" in told:
+            route = route_of_credentials(call, call.table)
+            told["storage-credentials"] = withhold_logins(told["storage-credentials"], route)
+        if "config" in told:
+            told["config"] = withhold_config(told["config"], credentials=loaded.credentials)
         if isinstance(told.get("plan-id"), str):
             told["plan-id"] = self._close_handle(call, "plan", told["plan-id"])
         tasks = told.get("plan-tasks")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,11 +13,14 @@ import orjson
 from gateway.model.catalog import TableName, join_namespace
 from gateway.model.principal import Principal
 from gateway.model.statement import Client
+from gateway.model.table_formats import ICEBERG, METADATA_TABLES
 
 SEPARATOR = "\x1f"
 """What stands between the levels of a namespace in a path."""
 MAX_NAME_CHARS = 512
 MAX_LEVELS = 16
+_VERSIONS = re.compile(r"(?:branch|tag|snapshot_id|at_timestamp)_.*|changes|rewrite", re.IGNORECASE)
+"""What Spark's names for branches, tags and versions of a table look like, which stand below the table's."""
 
 
 class RestFault(Exception):
@@ -63,6 +67,8 @@ class RestCall:
     """What the specification calls the operation."""
     session_namespace: tuple[str, ...] = ("default",)
     """In which the names of a view's text are looked up."""
+    on_record: list[str] = field(default_factory=list, repr=False)
+    """Identifiers of its entries in the record."""
 
     @property
     def namespace(self) -> tuple[str, ...]:
@@ -77,8 +83,7 @@ class RestCall:
     @property
     def table(self) -> TableName:
         """The table or view of its path."""
-        name = self.parts["table"]
-        return TableName(self.catalog, self.database, require_name(name))
+        return build_name(self.catalog, self.namespace, self.parts["table"])
 
 
 def read_levels(text: str) -> tuple[str, ...]:
@@ -104,6 +109,17 @@ def require_name(told: Any) -> str:
     return told
 
 
+def build_name(catalog: str, levels: Sequence[str], told: Any) -> TableName:
+    """Return the name of a table or view that a namespace has. INVARIANT (one name, one table): below a
+    namespace that may be a table, a name that Spark reads as that table's metadata or branch is refused."""
+    name = require_name(told)
+    below = name.lower() in METADATA_TABLES[ICEBERG.name] or _VERSIONS.fullmatch(name)
+    if len(levels) > 1 and below:
+        raise forbidden(f"the name {_quote(name)} in a namespace with levels is not governed: Spark reads it "
+                        "as the metadata, or a branch, of a table")  # fmt: skip
+    return TableName(catalog, join_levels(levels), name)
+
+
 def join_levels(namespace: Sequence[str]) -> str:
     """Return a namespace as one name, as the rest of the gateway has it."""
     return join_namespace(namespace)
@@ -112,7 +128,7 @@ def join_levels(namespace: Sequence[str]) -> str:
 def read_identifier(catalog: str, told: Any) -> TableName:
     """Return the table that a body names."""
     members = require_members(told, "an identifier", ("namespace", "name"), ("namespace", "name"))
-    return TableName(catalog, join_levels(check_levels(members["namespace"])), require_name(members["name"]))
+    return build_name(catalog, check_levels(members["namespace"]), members["name"])
 
 
 def read_body(body: bytes) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from gateway.policy.masks import mask_expression, null_of
 from gateway.policy.restrictions import restrict_view
 from gateway.policy.views import TableView
 from gateway.reader.port import ReaderPort
-from gateway.rest.described import find_schema
+from gateway.rest.described import describe, find_schema, list_past_fields
 from gateway.rest.predicates import FilterColumn, NotServable, PredicateJson, both_predicates, write_filter
 
 __all__ = ["Exactness", "NotServable", "Restricting", "ServedMask", "map_mask"]
@@ -123,19 +123,21 @@ class Restricting:
             raise NotServable("it has columns that you may not select")
         types = {one.name: one.type for one in table.columns}
         actions: dict[int, str] = {}
+        past = _read_past_fields(told["metadata"])
         for name in hidden:
-            self._add(actions, fields[name], name, ServedMask(exactness=Exactness.EXACT, action=_NULL))
+            for field in past[name.lower()]:
+                self._add(actions, field, name, ServedMask(exactness=Exactness.EXACT, action=_NULL))
         predicate: PredicateJson | None = None
         for one in cleared.obligations:
             match one:
                 case ColumnMask():
-                    field = fields[one.column]
-                    found = map_mask(one, types[one.column], field.type, required=field.required)
-                    self._add(actions, field, one.column, found)
+                    for field in past[one.column.lower()]:
+                        found = map_mask(one, types[one.column], field.type, required=field.required)
+                        self._add(actions, field, one.column, found)
                 case RowFilter():
                     predicate = _join(predicate, await self.write_rows(one, fields, user))
         restrictions = self._join_own(told, fields, actions, predicate)
-        _prove(told, table, restrictions)
+        _prove(told, describe(table.name, told["metadata"]), restrictions)
         return restrictions
 
     async def write_rows(self, rows: RowFilter, fields: Mapping[str, _Field], user: str) -> PredicateJson:
@@ -213,12 +215,25 @@ def _join_actions(one: str | None, other: str, field: _Field) -> str:
 
 def _read_fields(metadata: Mapping[str, Any]) -> dict[str, _Field]:
     """Return the columns of the current schema by their names."""
-    found = {}
-    for one in find_schema(metadata, metadata.get("current-schema-id", 0)):
-        kind = one.get("type")
-        single = kind.replace(" ", "") if isinstance(kind, str) else ""
-        found[str(one["name"])] = _Field(int(one["id"]), single, one.get("required") is not False)
-    return found
+    fields = find_schema(metadata, metadata.get("current-schema-id", 0))
+    return {str(one["name"]): _read_field(one) for one in fields}
+
+
+def _read_past_fields(metadata: Mapping[str, Any]) -> dict[str, list[_Field]]:
+    """Return by names in lower case all columns that are, or were, called so, and are called nothing else
+    now: earlier snapshots are read by the schemas of then."""
+    current = {one["id"]: one for one in find_schema(metadata, metadata.get("current-schema-id", 0))}
+    found: dict[str, dict[int, _Field]] = {}
+    for one in list_past_fields(metadata):
+        if current.get(one["id"], one)["name"] == one["name"]:
+            found.setdefault(str(one["name"]).lower(), {})[int(one["id"])] = _read_field(one)
+    return {name: list(fields.values()) for name, fields in found.items()}
+
+
+def _read_field(one: Mapping[str, Any]) -> _Field:
+    kind = one.get("type")
+    single = kind.replace(" ", "") if isinstance(kind, str) else ""
+    return _Field(int(one["id"]), single, one.get("required") is not False)
 
 
 def _list_within(schema: Mapping[str, Any], actions: Mapping[int, str]) -> set[int]:

@@ -6,7 +6,7 @@ under another name, or at another place, because what a policy says of the old n
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from typing import Any
 
 from gateway.catalog.iceberg_types import spark_type
@@ -105,7 +105,7 @@ def write_changes(
     """Return the statements that another schema counts as. Raises RestFault for what no statement can do."""
     wanted = schema["fields"]
     was, will = {_number(one["id"]): one for one in current}, {_number(one["id"]): one for one in wanted}
-    _require_ids_in_place(metadata, will)
+    _require_ids_in_place(metadata, was, will)
     altered = f"ALTER TABLE {name_of(table)}"
     found: list[str] = []
     for ident, one in will.items():
@@ -126,8 +126,11 @@ def write_changes(
     return found
 
 
-def _require_ids_in_place(metadata: Mapping[str, Any], will: Mapping[int, Mapping[str, Any]]) -> None:
-    """Require that ids which the table has, or had, are of the columns that they were of."""
+def _require_ids_in_place(
+    metadata: Mapping[str, Any], was: Container[int], will: Mapping[int, Mapping[str, Any]]
+) -> None:
+    """Require that ids which the table has, or had, are of the columns that they were of. `was`: those of the
+    schema before, which the same commit may have changed already."""
     last = metadata.get("last-column-id")
     if not isinstance(last, int):
         raise forbidden("it is not known which ids the table's columns have had")
@@ -139,17 +142,11 @@ def _require_ids_in_place(metadata: Mapping[str, Any], will: Mapping[int, Mappin
             names[top] = field["name"]
             for ident in list_ids(field):
                 owners.setdefault(ident, set()).add(top)
-    current = {
-        _number(field["id"])
-        for schema in metadata["schemas"]
-        if schema.get("schema-id", 0) == metadata.get("current-schema-id", 0)
-        for field in schema["fields"]
-    }
     for top, field in will.items():
         for ident in list_ids(field):
             if ident <= last and owners.get(ident) != {top}:
                 raise forbidden(f"the schema gives the id {ident} of other data to `{field['name']}`")
-        if top <= last and top not in current and names.get(top) != field["name"]:
+        if top <= last and top not in was and names.get(top) != field["name"]:
             raise forbidden(
                 f"the schema brings data of the former column `{names.get(top)}` back as `{field['name']}`"
             )

@@ -29,6 +29,8 @@ from gateway.rest.requests import (
 _log = structlog.get_logger(__name__)
 
 AnswerRestCall = Callable[[RestCall], Awaitable[RestReply]]
+RecordFault = Callable[[RestCall, int, str], Awaitable[None]]
+"""Records a call that is answered with a status and words before it was judged."""
 MAX_PARAMETERS = 20
 _VARIABLE = re.compile(r"\{(\w+)\}")
 
@@ -62,10 +64,11 @@ class RestService:
         at_once: int = 64,
         of_one: int = 128,
         counted: Callable[[str, int], None] = lambda name, status: None,
+        record_fault: RecordFault,
     ) -> None:
         """`catalogs`: those that are served, by their names. `at_once`: calls that are worked on, further
         ones wait; `of_one`: those of one user that are in progress, waiting ones too. `counted` hears of
-        each answer."""
+        each answer; `record_fault` of faults of calls that nothing is on record of."""
         self._catalogs = tuple(catalogs)
         self._routes = tuple(routes)
         self._patterns = [(route, _compile(route.path)) for route in self._routes]
@@ -74,6 +77,7 @@ class RestService:
         self._of_one = of_one
         self._asking: dict[str, int] = {}
         self._counted = counted
+        self._record_fault = record_fault
 
     async def answer(
         self,
@@ -86,7 +90,8 @@ class RestService:
     ) -> RestReply:
         """Answer a request; `target`: path and parameters as they were sent, `headers` by names in lower
         case."""
-        name, user = "", principal.user
+        call: RestCall | None = None
+        user = principal.user
         try:
             if self._asking.get(user, 0) >= self._of_one:
                 raise RestFault(
@@ -96,27 +101,25 @@ class RestService:
             try:
                 async with asyncio.timeout(self._timeout_s), self._all:
                     call, route = self._find(method, target, headers, body, principal, client)
-                    name = call.name
                     reply = await self._config(call) if route is None else await route.handle(call)
             finally:
                 self._asking[user] -= 1
                 if not self._asking[user]:
                     del self._asking[user]
-        except RestFault as fault:
-            reply = reply_fault(fault)
-        except TimeoutError:
-            reply = reply_fault(RestFault(503, "ServiceUnavailableException", "the call took too long"))
-        except (LedgerUnavailable, BackendUnavailable) as fault:
-            reply = reply_fault(RestFault(503, "ServiceUnavailableException", fault.text))
-        except SluiceError as fault:
-            reply = reply_fault(RestFault(403, "ForbiddenException", fault.text))
         except Exception as error:  # noqa: BLE001 - a request's root: whatever happens is answered
-            _log.error("rest_request_failed", operation=name, exc_info=error)
-            reply = reply_fault(
-                RestFault(500, "ServiceFailureException", "internal error; see the gateway's log")
-            )
-        self._counted(name or "unknown", reply.status)
+            reply = reply_fault(await self._put_on_record(call, _explain(call, error)))
+        self._counted(call.name if call is not None else "unknown", reply.status)
         return reply
+
+    async def _put_on_record(self, call: RestCall | None, fault: RestFault) -> RestFault:
+        """Return what is answered, when it is on record that the call came to nothing."""
+        if call is None or call.on_record:
+            return fault
+        try:
+            await self._record_fault(call, fault.status, fault.message)
+        except LedgerUnavailable as why:
+            return RestFault(503, "ServiceUnavailableException", why.text)
+        return fault
 
     def _find(
         self,
@@ -181,6 +184,20 @@ class RestService:
                 "endpoints": [route.listed for route in self._routes],
             }
         )
+
+
+def _explain(call: RestCall | None, error: Exception) -> RestFault:
+    match error:
+        case RestFault():
+            return error
+        case TimeoutError():
+            return RestFault(503, "ServiceUnavailableException", "the call took too long")
+        case LedgerUnavailable() | BackendUnavailable():
+            return RestFault(503, "ServiceUnavailableException", error.text)
+        case SluiceError():
+            return RestFault(403, "ForbiddenException", error.text)
+    _log.error("rest_request_failed", operation=call.name if call is not None else "", exc_info=error)
+    return RestFault(500, "ServiceFailureException", "internal error; see the gateway's log")
 
 
 def reply_fault(fault: RestFault) -> RestReply:

@@ -15,8 +15,8 @@ from gateway.catalog.rest import RestAnswer
 from gateway.model.catalog import Table, TableName
 from gateway.model.resource import Resource
 from gateway.model.statement import Cleared, Refused, Verdict
-from gateway.rest.answers import RestReply, has_logins, is_same, make_etag, write_table
-from gateway.rest.described import AnsweredTables, describe
+from gateway.rest.answers import RestReply, has_logins, is_same, make_etag, route_of_credentials, write_table
+from gateway.rest.described import AnsweredTables, describe_all
 from gateway.rest.judging import (
     ACCESS_DENIED,
     NOT_GOVERNABLE,
@@ -71,6 +71,7 @@ class ServedTables:
                 loaded.content,
                 credentials=loaded.credentials,
                 restrictions=loaded.restrictions,
+                refresh=route_of_credentials(call, call.table),
             )
         except BaseException:
             await self._judge.end(loaded.judged.record, error="the answer could not be written")
@@ -154,7 +155,7 @@ class ServedTables:
             metadata = told.get("metadata")
             if not isinstance(metadata, dict):
                 raise CatalogUnavailable("an answer without a table")
-            return describe(name, metadata)
+            return describe_all(name, metadata)
         except CatalogUnavailable as why:
             verdict = await self._judge.judge(
                 call, write_select(name), AnsweredTables(missing=frozenset({name.fold()}))

@@ -8,9 +8,12 @@ from dataclasses import replace
 from typing import Any, Final
 from urllib.parse import quote
 
+import orjson
+
+from gateway.catalog.rest import RestAnswer
 from gateway.model.catalog import TableName
 from gateway.model.statement import Cleared, Refused, Verdict
-from gateway.rest.answers import RestReply, is_same, make_etag
+from gateway.rest.answers import RestReply, is_same, make_etag, write_view
 from gateway.rest.changes import Changes
 from gateway.rest.commits import OWNER, REQUIREMENTS
 from gateway.rest.judging import (
@@ -23,6 +26,7 @@ from gateway.rest.judging import (
 from gateway.rest.requests import (
     RestCall,
     bad_request,
+    build_name,
     check_levels,
     forbidden,
     not_found,
@@ -30,7 +34,6 @@ from gateway.rest.requests import (
     read_identifier,
     require_list,
     require_members,
-    require_name,
     require_text,
     require_texts,
 )
@@ -87,7 +90,7 @@ class ServedViews:
                 )
                 raise await self._judge.refuse(call, verdict, ACCESS_DENIED, message)
         judged = await self._judge.record(call, verdict, begun)
-        body = answer.content
+        body = write_view(told)
         etag = make_etag(body, call.principal.user, judged.cleared.snapshot_version, "")
         same = is_same(call.headers.get("if-none-match", ""), etag)
         await self._judge.end(judged.record, size=0 if same else len(body))
@@ -132,7 +135,7 @@ class ServedViews:
             ("name", "location", "schema", "view-version", "properties"),
             ("name", "schema", "view-version"),
         )
-        name = TableName(call.catalog, call.database, require_name(body["name"]))
+        name = build_name(call.catalog, call.namespace, body["name"])
         read_schema(body["schema"])
         if body.get("location"):
             raise forbidden("a view's location cannot be chosen here")
@@ -144,7 +147,13 @@ class ServedViews:
         statement = f"CREATE VIEW {name_of(name)}{clause} AS {text}"
         await self._require_view(judged_as, statement)
         return await self._changes.pass_on(
-            judged_as, [(statement, None)], "POST", "/views", namespace=call.namespace, content=call.body
+            judged_as,
+            [(statement, None)],
+            "POST",
+            "/views",
+            namespace=call.namespace,
+            content=orjson.dumps(body),
+            write_answer=_write_answer,
         )
 
     async def replace(self, call: RestCall) -> RestReply:
@@ -160,6 +169,7 @@ class ServedViews:
             kind = one.get("type") if isinstance(one, dict) else None
             if not isinstance(kind, str) or kind not in REQUIREMENTS:
                 raise bad_request("a requirement that is not known")
+            require_members(one, f"`{kind}`", ("type", *REQUIREMENTS[kind]))
         judged_as, texts = call, []
         added = False
         for one in require_list(body["updates"], "`updates`"):
@@ -181,17 +191,17 @@ class ServedViews:
                         raise forbidden("an older version of a view cannot be taken back here; make it anew")
                 case "set-properties":
                     told = require_texts(one["updates"], "`updates`")
-                    self._require_owner(call, told)
-                    others = {key: each for key, each in told.items() if key != OWNER}
-                    if others:
-                        texts.append(
-                            f"ALTER VIEW {name_of(name)} SET TBLPROPERTIES {write_properties(others)}"
-                        )
+                    if OWNER in told:
+                        raise forbidden("a view's owner cannot be changed here")
+                    if told:
+                        texts.append(f"ALTER VIEW {name_of(name)} SET TBLPROPERTIES {write_properties(told)}")
                 case "remove-properties":
                     keys = [
                         literal(require_text(each, "a property"))
                         for each in require_list(one["removals"], "`removals`")
                     ]
+                    if literal(OWNER) in keys:
+                        raise forbidden("a view's owner cannot be changed here")
                     texts.append(f"ALTER VIEW {name_of(name)} UNSET TBLPROPERTIES ({', '.join(keys)})")
                 case _:
                     raise forbidden("a view's location cannot be chosen here")
@@ -206,7 +216,8 @@ class ServedViews:
             "POST",
             _path(name),
             namespace=call.namespace,
-            content=call.body,
+            content=orjson.dumps(body),
+            write_answer=_write_answer,
         )
 
     async def drop(self, call: RestCall) -> RestReply:
@@ -244,6 +255,10 @@ class ServedViews:
             return  # whoever passes it on records that
         if verdict.plan_class != "CreateView":
             raise await self._judge.refuse(call, verdict, NOT_GOVERNABLE, "this is not the text of a view")
+
+
+async def _write_answer(answer: RestAnswer) -> bytes:
+    return write_view(read_answer(answer))
 
 
 def _read_text(metadata: Any) -> str | None:

@@ -72,7 +72,7 @@ T = "`lake`.`shop`.`plain`"
             [f"ALTER TABLE {T} SET LOCATION 's3://lake/y'"],
         ),
         (
-            [{"action": "set-properties", "updates": {"meta.a": "b", "owner": "root"}}],
+            [{"action": "set-properties", "updates": {"meta.a": "b", "owner": "carol"}}],
             [f"ALTER TABLE {T} SET TBLPROPERTIES ('meta.a' = 'b')"],
         ),
         (
@@ -90,6 +90,7 @@ async def test_a_commit_counts_as_statements(
     reader: ReaderPool, updates: list[Any], statements: list[str]
 ) -> None:
     async with serving(reader) as served:
+        served.upstream.tables["shop", "plain"] = loaded(COLUMNS, properties={"owner": "carol"})
         reply = await commit(served, "root", *updates)
         assert reply.status == 200, reply
         assert recorded(served) == [(text, "cleared") for text in statements]
@@ -144,6 +145,7 @@ OTHER = {"id": 2, "name": "name", "type": "string", "required": False}
         (changed(FIELDS[0], {"id": 6, "name": "past", "type": "string"}), "the id 6"),
         ([{"action": "assign-uuid", "uuid": "x"}], "keeps its uuid"),
         ([{"action": "set-properties", "updates": {"owner": "bob"}}], "owner"),
+        ([{"action": "set-properties", "updates": {"owner": "root"}}], "owner"),
         ([{"action": "set-properties", "updates": {"write.data.path": "s3://x"}}], "not supported"),
         ([{"action": "set-properties", "updates": {"meta.a": "it's"}}], "a quote"),
         ([{"action": "set-current-schema", "schema-id": -1}], "no schema was added"),
@@ -180,6 +182,36 @@ async def test_data_of_a_dropped_column_comes_back_under_its_name_alone(reader: 
             f"ALTER TABLE {T} ADD COLUMNS (`{name}` {kind})"
             for name, kind in (("name", "string"), ("region", "string"), ("born", "date"))
         ]
+
+
+async def test_no_schema_is_added_that_is_not_judged(reader: ReaderPool) -> None:
+    async with serving(reader) as served:
+        dropped = schema({"id": "long"}, ident=1, required=("id",))
+        both = [schema(dict(COLUMNS), required=("id",)), dropped]
+        served.upstream.tables["shop", "plain"] = loaded(COLUMNS, **{"schemas": both, "current-schema-id": 1})
+        free, less = changed(FIELDS[0], {**FIELDS[1], "name": "free"}), changed(FIELDS[0])
+        back = changed(FIELDS[0], FIELDS[1])
+        for updates in (free[:1], [*free[:1], *less], [*back, *less, *free], [*less, *free[:1]]):
+            reply = await commit(served, "root", *updates)
+            assert reply.status == 403, reply
+        assert not served.upstream.sent("POST")
+
+
+async def test_of_a_member_that_is_written_twice_one_is_judged_and_passed_on(reader: ReaderPool) -> None:
+    async with serving(reader) as served:
+        body = b'{"namespace": ["first"], "namespace": ["last"]}'
+        reply = await served.ask("root", "/v1/lake/namespaces", method="POST", body=body)
+        assert reply.status < 300, reply
+        assert served.upstream.sent("POST") == [("/v1/namespaces", '{"namespace":["last"]}')]
+        assert recorded(served) == [("CREATE NAMESPACE `lake`.`last`", "cleared")]
+
+
+async def test_a_transaction_names_a_table_once(reader: ReaderPool) -> None:
+    async with serving(reader) as served:
+        change = {"identifier": {"namespace": ["shop"], "name": "plain"}, "requirements": [], "updates": []}
+        body = {"table-changes": [change, change]}
+        reply = await served.ask("root", "/v1/lake/transactions/commit", method="POST", body=body)
+        assert (reply.status, fault(reply)) == (400, "a transaction has a table twice")
 
 
 async def test_creating_counts_as_create_table(reader: ReaderPool) -> None:

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from gateway.reader.pool import ReaderPool
-from tests.rest.worlds import CANARY, PACK, fault, loaded, serving, told
+from tests.policy.restricted_tables import schema
+from tests.rest.worlds import CANARY, COLUMNS, PACK, fault, loaded, serving, told
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -100,7 +101,7 @@ async def test_credentials_are_for_who_may_overwrite(reader: ReaderPool) -> None
         for name in ("plain", "both"):
             served.upstream.tables["shop", name] |= {
                 "config": dict(secret),
-                "storage-credentials": [{"prefix": "s3://", "config": {"k": CANARY}}],
+                "storage-credentials": [{"prefix": "s3://", "config": {"s3.session-token": CANARY}}],
             }
         asking = {"X_Iceberg_Access_Delegation": "vended-credentials,remote-signing,other"}
         full = await served.load_table("root", "plain", **asking)
@@ -116,6 +117,12 @@ async def test_credentials_are_for_who_may_overwrite(reader: ReaderPool) -> None
         past = {"token": CANARY, "uri": CANARY, "s3.signer.uri": CANARY, "header.Authorization": CANARY}
         served.upstream.tables["shop", "plain"]["config"] |= past
         assert told(await served.load_table("root", "plain", **asking))["config"] == secret
+        # Nor is a token of ours shown to the catalog, for new logins.
+        refresh = "client.refresh-credentials-endpoint"
+        login = {"prefix": "s3://", "config": {refresh: f"https://{CANARY}/x", "token": CANARY}}
+        served.upstream.tables["shop", "plain"]["storage-credentials"] = [login]
+        (given,) = told(await served.load_table("root", "plain", **asking))["storage-credentials"]
+        assert given["config"] == {refresh: "v1/lake/namespaces/shop/tables/plain/credentials"}
 
 
 async def test_a_304_hides_no_revocation(reader: ReaderPool) -> None:
@@ -308,3 +315,72 @@ async def test_nested_namespaces_are_named_whole(reader: ReaderPool) -> None:
         reply = await served.ask("bob", "/v1/lake/namespaces/shop%1Feu/tables/plain")
         assert reply.status == 200
         assert served.ledger.of("decided")[-1].body["reqData"] == "SELECT * FROM `lake`.`shop`.`eu`.`plain`"
+
+
+def with_past(dropped: str, *, again: bool = False) -> dict[str, Any]:
+    """A table that had a column more; `again`: and has one of its name now, with an id of its own."""
+    full = schema(dict(COLUMNS), required=("id",))
+    fields = [one for one in full["fields"] if one["name"] != dropped]
+    if again:
+        fields.append({"id": 9, "name": dropped, "type": "string", "required": False})
+    now = {**full, "schema-id": 1, "fields": fields}
+    return loaded(COLUMNS, **{"schemas": [full, now], "current-schema-id": 1, "last-column-id": 9})
+
+
+async def test_a_former_column_counts_since_files_and_snapshots_have_it(reader: ReaderPool) -> None:
+    async with serving(reader, more="    null_denied_columns: true\n") as served:
+        for table, dropped, why in (
+            ("partly", "born", "needs select on every column"),
+            ("masks", "name", "a mask of column `name`"),
+        ):
+            served.upstream.tables["shop", table] = with_past(dropped)
+            refused = await served.load_table("bob", table)
+            assert (refused.status, why in fault(refused)) == (403, True), refused
+        hashed = {"action": "sha-256-global"}
+        for again, ids in ((False, [2]), (True, [2, 9])):
+            served.upstream.tables["shop", "masks"] = with_past("name", again=again)
+            masks = told(await served.load_table("engine", "masks"))["read-restrictions"]
+            assert masks == {"required-column-projections": [{"field-id": one, **hashed} for one in ids]}
+        partly = told(await served.load_table("engine", "partly"))["read-restrictions"]
+        assert partly["required-column-projections"] == [{"field-id": 4, "action": "replace-with-null"}]
+        served.upstream.tables["shop", "plain"] = with_past("name")
+        assert (await served.load_table("bob", "plain")).status == 200
+
+
+@pytest.mark.parametrize("name", ["branch_x", "snapshots", "HISTORY", "tag_a", "changes"])
+async def test_no_table_is_taken_for_a_part_of_the_one_above(reader: ReaderPool, name: str) -> None:
+    async with serving(reader) as served:
+        served.upstream.tables["shop.plain", name] = loaded()
+        for user in ("bob", "root"):
+            reply = await served.ask(user, f"/v1/lake/namespaces/shop%1Fplain/tables/{name}")
+            assert (reply.status, "is not governed" in fault(reply)) == (403, True)
+        assert not served.upstream.asked
+
+
+async def test_members_of_an_answer_that_are_not_known_are_withheld(reader: ReaderPool) -> None:
+    async with serving(reader) as served:
+        served.upstream.tables["shop", "plain"] = {**loaded(), "token": "secret-1"}
+        reply = await served.load_table("bob", "plain")
+        assert set(told(reply)) == {"metadata", "metadata-location"}
+
+
+async def test_what_is_refused_or_fails_unjudged_is_on_record(reader: ReaderPool) -> None:
+    async with serving(reader) as served:
+        for path, method, code in (
+            ("namespaces/shop/tables/a.b", "GET", "NOT_GOVERNABLE"),
+            ("namespaces/shop/tables/plain?snapshots=some", "GET", "MALFORMED"),
+            ("namespaces/shop/tables/plain", "POST", "MALFORMED"),
+        ):
+            await served.ask("bob", f"/v1/lake/{path}", method=method)
+            event = served.ledger.of("decided")[-1]
+            assert (event.body["verdict"], event.body["code"], event.body["reqUser"]) == (
+                "refused",
+                code,
+                "bob",
+            )
+        served.upstream.url = ""
+        await served.restrictions.aclose()
+        served.upstream.fails = (302, b"")
+        assert (await served.load_table("bob", "plain")).status == 503
+        assert served.ledger.of("completed")[-1].body["outcome"] == "failed"
+        assert len(served.ledger.of("decided")) == 4
