@@ -258,7 +258,7 @@ class Supervisor:
     async def _start(self, number: int) -> Worker:
         ours, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         ours.settimeout(0)
-        with its, _hold_reload():
+        with its, hold_reload():
             process = await asyncio.create_subprocess_exec(
                 *self._command,
                 str(self._config),
@@ -344,7 +344,7 @@ class Supervisor:
 
 
 @contextlib.contextmanager
-def _hold_reload() -> Iterator[None]:
+def hold_reload() -> Iterator[None]:
     """Have SIGHUP wait in a process that is started within, which is ended by it before it can read again
     what has changed. `until_signalled` lets it come."""
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGHUP})
