@@ -251,8 +251,8 @@ async def test_a_clearance_that_is_used_again_is_recorded_as_at_first() -> None:
     for verdict, address in ((first, "10.0.0.1"), (first, "10.0.0.2"), (of_alice, "10.0.0.3")):
         await recorder.record_decided(
             verdict,
-            str(uuid.uuid4()),
-            Client(protocol="thrift", address=address),
+            statement_id=str(uuid.uuid4()),
+            client=Client(protocol="thrift", address=address),
             judged_s=0.0,
             session=Handle(bytes(16), bytes(16)),
         )
