@@ -132,11 +132,12 @@ def _find_disks(settings: Settings) -> Iterator[DoctorFinding]:
     if left is None:
         return
     text = f"{left / 2**30:.1f} GiB are free for the spool in `{spool}`"
-    if left < settings.ledger.spool_bytes:
+    wanted = settings.ledger.spool_bytes * settings.workers
+    if left < wanted:
         yield DoctorFinding(
             area="disk",
             state="warning",
-            text=f"{text}, less than `ledger.spool_bytes` ({settings.ledger.spool_bytes / 2**30:.1f} GiB)",
+            text=f"{text}, less than `ledger.spool_bytes` ({wanted / 2**30:.1f} GiB)",
             advice="give the spool a larger disk of its own, or lower `ledger.spool_bytes`: statements stop "
             "when the disk is full",
         )

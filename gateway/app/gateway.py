@@ -387,7 +387,8 @@ class Gateway:
     def _require_site(self) -> None:
         """Look at what a person may have done wrongly before anything is started. Raises Faults."""
         held = self._probes.held if self._probes is not None else ()
-        site = check_site(self._settings, self._config, starting=True, held=held)
+        worker = self._reloading.worker
+        site = check_site(self._settings, self._config, starting=True, held=held, worker=worker)
         for warning in site.warnings:
             log.warning("site", warning=warning)
         if site.faults:

@@ -3,6 +3,7 @@ is open in them is closed, and all of it shipped."""
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 import structlog
@@ -14,6 +15,8 @@ from gateway.settings import Settings, load_settings
 log = structlog.get_logger(__name__)
 
 PREFIX = "worker-"
+AGAIN_S = 30.0
+"""After so long a record is tried again that could not be had."""
 
 
 def directory_of(ledger: Path, number: int) -> Path:
@@ -28,28 +31,41 @@ def load_worker_settings(config: Path, number: int) -> Settings:
     return settings.model_copy(update={"ledger": settings.ledger.model_copy(update={"directory": directory})})
 
 
+def list_all(ledger: Path) -> list[Path]:
+    """Return the directories of all workers, the first one's first."""
+    others = [path for path in ledger.glob(f"{PREFIX}*") if path.name.removeprefix(PREFIX).isdecimal()]
+    return [ledger, *sorted(others)]
+
+
 def list_left(ledger: Path, workers: int) -> list[Path]:
     """Return the directories of workers with higher numbers that have records."""
-    found = []
-    for path in sorted(ledger.glob(f"{PREFIX}*")):
-        number = path.name.removeprefix(PREFIX)
-        if number.isdecimal() and int(number) > workers and any(path.glob("*.spool")):
-            found.append(path)
-    return found
+    _, *others = list_all(ledger)
+    return [
+        one for one in others if int(one.name.removeprefix(PREFIX)) > workers and any(one.glob("*.spool"))
+    ]
 
 
 async def ship_left(ledger: Path, workers: int, dsn: str) -> None:
     """Close what is open in such records, and ship them, one after the other."""
-    for directory in list_left(ledger, workers):
-        left = FileLedger(LedgerOptions(directory=directory, dsn=dsn))
-        try:
-            await left.start()
-        except LedgerUnavailable as fault:
-            # Another process has it, or its disk: what is there stays there, and is shipped at another start.
-            log.error("left_record_not_shipped", directory=str(directory), reason=fault.message)
-            continue
-        try:
-            await left.wait_until_shipped()
-            log.info("left_record_shipped", directory=str(directory))
-        finally:
-            await left.close()
+    waiting = list_left(ledger, workers)
+    while waiting:
+        waiting = [directory for directory in waiting if not await _ship(directory, dsn)]
+        if waiting:
+            await asyncio.sleep(AGAIN_S)
+
+
+async def _ship(directory: Path, dsn: str) -> bool:
+    """Ship one of them; False when it cannot be had now."""
+    left = FileLedger(LedgerOptions(directory=directory, dsn=dsn))
+    try:
+        await left.start()
+    except LedgerUnavailable as fault:
+        # Another process has it, as one whose supervisor was killed; or its disk.
+        log.error("left_record_not_shipped", directory=str(directory), reason=fault.message)
+        return False
+    try:
+        await left.wait_until_shipped()
+        log.info("left_record_shipped", directory=str(directory))
+    finally:
+        await left.close()
+    return True

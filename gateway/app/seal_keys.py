@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
+from gateway.app.left_spools import list_all
 from gateway.audit.backlog import read_checkpoint
 from gateway.audit.seals import public_key, read_local_seals, read_signing_key
 from gateway.errors import Faults
@@ -35,10 +36,12 @@ def older_seal_keys(settings: LedgerSettings) -> Sequence[Ed25519PublicKey]:
 
 
 def verify_options(settings: Settings) -> VerifyOptions:
-    """Return what the job `verify` is given: all of the record, by the keys and the spool of the settings."""
+    """Return what the job `verify` is given: all of the record, by keys and spools of the settings."""
     spool = settings.ledger.directory
+    every = list_all(spool) if spool.is_dir() else []
+    reached = {gateway: head for one in every for gateway, head in read_checkpoint(one).chains.items()}
     return VerifyOptions(
         keys=seal_keys(settings.ledger),
-        reached=read_checkpoint(spool).chains if spool.is_dir() else None,
-        exported=tuple(read_local_seals(spool)),
+        reached=reached if every else None,
+        exported=tuple(seal for one in every for seal in read_local_seals(one)),
     )

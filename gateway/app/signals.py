@@ -65,6 +65,8 @@ async def until_signalled(
         loop.add_signal_handler(number, stop, number.name)
     if reload is not None:
         loop.add_signal_handler(signal.SIGHUP, look_again)
+        # Held back by who started this process: see `supervisor`.
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGHUP})
     try:
         await task
     except asyncio.CancelledError:

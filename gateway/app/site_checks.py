@@ -82,19 +82,27 @@ def check_site(
     machine: bool = True,
     starting: bool = False,
     held: Collection[str] = (),
+    worker: int = 1,
 ) -> SiteReport:
     """Look at everything that a gateway of these settings opens on its machine: files, secrets, certificates,
     keys, users, ports, directories and packages. Nothing is started, made, or asked over the network.
 
     `config` is the settings' file, for lines. Without `machine` only at the files that settings name and that
     belong to them, as where they are written. `starting`: for the gateway that is about to; otherwise one
-    that runs with these settings may have its ports. `held`: listeners that are there already."""
-    return _Site(settings, config, starting=starting, held=held).report(machine=machine)
+    that runs with these settings may have its ports. `held`: listeners that are there already. `worker`:
+    which of a gateway's workers starts."""
+    return _Site(settings, config, starting=starting, held=held, worker=worker).report(machine=machine)
 
 
 class _Site:
     def __init__(
-        self, settings: Settings, config: Path | None, *, starting: bool, held: Collection[str]
+        self,
+        settings: Settings,
+        config: Path | None,
+        *,
+        starting: bool,
+        held: Collection[str],
+        worker: int,
     ) -> None:
         self._settings = settings
         self._config = config
@@ -108,6 +116,7 @@ class _Site:
         self._not_asked: list[str] = []
         self._starting = starting
         self._held = held
+        self._worker = worker
 
     def report(self, *, machine: bool) -> SiteReport:
         settings = self._settings
@@ -345,8 +354,10 @@ class _Site:
         at = ("ledger", "directory")
         if (fault := unwritable_file(spool / LOCK)) is not None:
             self._diagnostics.add(at, fault)
+        # The spool of a worker is in that of the first one, which is of the same gateway.
+        own = spool.parent.resolve() if self._worker > 1 else None
         for above in Path(os.path.realpath(spool)).parents:
-            if gateway_runs(above):
+            if above != own and gateway_runs(above):
                 self._diagnostics.add(at, f"`{spool}` is within the spool of a running gateway, `{above}`")
         if (left := free_bytes(spool)) is not None and left < MIN_FREE_BYTES:
             self._diagnostics.add(

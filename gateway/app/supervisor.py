@@ -18,19 +18,22 @@ import sys
 import tempfile
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import structlog
 
+from gateway.app import exit_codes
+from gateway.app.concurrent_work import run_together
 from gateway.app.endpoints import ENDPOINTS
 from gateway.app.handed_connections import MAX_MESSAGE_BYTES
 from gateway.app.probes import NAME as ADMIN
 from gateway.app.site_checks import check_site
-from gateway.errors import Faults
+from gateway.errors import BackendUnavailable, Faults
 from gateway.frontends.connection_limits import BACKLOG, address_of, bind_sockets
 from gateway.model.bounded import BoundedDict
+from gateway.settings.loading import load_settings
 from gateway.settings.models import Settings
 
 log = structlog.get_logger(__name__)
@@ -106,15 +109,12 @@ class Supervisor:
         self._stopping = asyncio.Event()
 
     async def serve(self) -> None:
-        """Serve until cancelled. Raises Faults when workers cannot be started, or end again and again."""
+        """Serve until cancelled. Raises Faults when workers cannot be started by the files as they are, and
+        BackendUnavailable when they end before they are ready, or again and again."""
         try:
             self._require_site()
             await self._bind()
-            async with asyncio.TaskGroup() as tasks:
-                for number in range(1, self._settings.workers + 1):
-                    tasks.create_task(self._keep(number))
-        except* Faults as faults:
-            raise _first(faults) from None
+            await run_together(*(self._keep(number) for number in range(1, self._settings.workers + 1)))
         finally:
             await self._end_all()
 
@@ -210,10 +210,34 @@ class Supervisor:
                 return
             log.error("worker_ended", worker=number, code=code)
             if not worker.is_ready and not self.is_ready:
-                raise Faults(
-                    [f"worker {number} ended with code {code} before it was ready; its log says why"]
-                )
-            await self._pause_before_restart()
+                told = f"worker {number} ended with code {code} before it was ready; its log says why"
+                raise Faults([told]) if code == exit_codes.FAULTS else BackendUnavailable(told)
+            if code != exit_codes.FAULTS:
+                await self._pause_before_restart()
+            else:  # Files that somebody has to correct are no reason to end the other workers.
+                await self._pause_until_stopped(LONGEST_PAUSE_S)
+            await self._wait_for_settings(number)
+
+    async def _wait_for_settings(self, number: int) -> None:
+        """Return when a worker of this gateway can be started by the settings' file as it is now."""
+        while not self._stopping.is_set() and (faults := await asyncio.to_thread(self._list_changes)):
+            log.error("worker_not_replaced", worker=number, faults=faults)
+            await self._pause_until_stopped(LONGEST_PAUSE_S)
+
+    def _list_changes(self) -> list[str]:
+        """Return why a worker of the settings' file would not be one of this gateway."""
+        try:
+            new = load_settings(self._config)
+        except Faults as error:
+            return list(error.faults)
+        old, changed = self._settings, []
+        if new.workers != old.workers:
+            changed.append("workers")
+        if new.ledger != old.ledger:
+            changed.append("ledger")
+        if _list_addresses(new) != _list_addresses(old):
+            changed.append("listeners")
+        return [f"`{one}` has changed in `{self._config}`: restart the gateway" for one in changed]
 
     async def _pause_before_restart(self) -> None:
         now = time.monotonic()
@@ -221,18 +245,20 @@ class Supervisor:
         while self._restarted and now - self._restarted[0] > RESTARTS_WITHIN_S:
             self._restarted.popleft()
         if len(self._restarted) > MAX_RESTARTS:
-            raise Faults(
-                [f"workers ended {len(self._restarted)} times within {RESTARTS_WITHIN_S / 60:g} minutes"]
-            )
+            count, minutes = len(self._restarted), RESTARTS_WITHIN_S / 60
+            raise BackendUnavailable(f"workers ended {count} times within {minutes:g} minutes")
         pause_s = min(FIRST_PAUSE_S * 2.0 ** (len(self._restarted) - 1), LONGEST_PAUSE_S)
+        await self._pause_until_stopped(pause_s)
+
+    async def _pause_until_stopped(self, within_s: float) -> None:
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(pause_s):
+            async with asyncio.timeout(within_s):
                 await self._stopping.wait()
 
     async def _start(self, number: int) -> Worker:
         ours, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         ours.settimeout(0)
-        with its:
+        with its, hold_reload():
             process = await asyncio.create_subprocess_exec(
                 *self._command,
                 str(self._config),
@@ -317,6 +343,22 @@ class Supervisor:
         shutil.rmtree(self._directory, ignore_errors=True)
 
 
+@contextlib.contextmanager
+def hold_reload() -> Iterator[None]:
+    """Have SIGHUP wait in a process that is started within, which is ended by it before it can read again
+    what has changed. `until_signalled` lets it come."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGHUP})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGHUP})
+
+
+def _list_addresses(settings: Settings) -> list[tuple[str, str, int]]:
+    found = [(one.name, one.listener(settings)) for one in ENDPOINTS]
+    return [(name, listener.host, listener.port) for name, listener in found if listener is not None]
+
+
 def make_directory() -> Path:
     """Return a new directory for the sockets of workers, which nobody else may enter."""
     made = Path(tempfile.mkdtemp(prefix="sluice-workers-"))
@@ -324,9 +366,3 @@ def make_directory() -> Path:
         made.rmdir()
         made = Path(tempfile.mkdtemp(prefix="sluice-workers-", dir="/tmp"))
     return made
-
-
-def _first(group: ExceptionGroup[Faults]) -> Faults:
-    """Return one of the faults of a group."""
-    one = group.exceptions[0]
-    return _first(one) if isinstance(one, ExceptionGroup) else one

@@ -104,7 +104,10 @@ class _Serving:
     async def _probes(self) -> Probes | None:
         try:
             return await start_probes(self._settings, Metrics(), self._handed)
-        except (Faults, OSError):
+        except (Faults, OSError) as error:
+            if self._handed is not None:
+                # The supervisor has found nothing wrong: it is no listener of a worker's own.
+                raise Faults([f"connections cannot be taken from the supervisor: {error}"]) from None
             return None  # what is wrong with it is told with all that is wrong
 
     async def drain(self) -> None:

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple, Protocol, cast
 
 import grpc
 import grpc.aio
+import orjson
 import structlog
 
 from gateway.errors import (
@@ -35,7 +36,14 @@ from gateway.frontends.judged_tls import JudgedTls
 from gateway.frontends.login_chain import WRONG
 from gateway.frontends.relaying import Relay, RelayedConnection
 from gateway.frontends.request_room import Hand, Requests
-from gateway.frontends.sibling_calls import Siblings
+from gateway.frontends.sibling_calls import (
+    ABOUT_ONE,
+    HAS_SESSION,
+    MORE_METADATA_BYTES,
+    UNNAMED,
+    Siblings,
+    session_of,
+)
 from gateway.frontends.tokens import token_id
 from gateway.model.bounded import BoundedDict
 from gateway.model.credentials import (
@@ -79,6 +87,8 @@ class ConnectService(Protocol):
     ) -> bytes: ...
 
     async def call(self, method: str, principal: Principal, client: Client, request: bytes) -> bytes: ...
+
+    def has(self, key: tuple[str, str]) -> bool: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,15 +163,16 @@ class ConnectServer:
     ) -> int:
         """Listen; return the port, which matters when 0 was asked for. Raises OSError when it is taken."""
         limits = self.limits
+        metadata_bytes = limits.metadata_bytes + (MORE_METADATA_BYTES if self._siblings is not None else 0)
         server = grpc.aio.server(
-            handlers=(_Handlers(self._serve),),
+            handlers=(_Handlers(self._serve, self._tell_sibling if self._siblings is not None else None),),
             maximum_concurrent_rpcs=limits.calls,
             options=[
                 ("grpc.max_receive_message_length", limits.message_bytes),
                 ("grpc.max_send_message_length", -1),
                 ("grpc.max_concurrent_streams", limits.calls_per_connection),
-                ("grpc.max_metadata_size", limits.metadata_bytes),
-                ("grpc.absolute_max_metadata_size", limits.metadata_bytes),
+                ("grpc.max_metadata_size", metadata_bytes),
+                ("grpc.absolute_max_metadata_size", metadata_bytes),
                 ("grpc.compression_enabled_algorithms_bitset", IDENTITY_ONLY),
                 ("grpc.server_handshake_timeout_ms", round(limits.handshake_timeout_s * 1000)),
                 ("grpc.max_connection_idle_ms", round(limits.idle_timeout_s * 1000)),
@@ -344,16 +355,19 @@ class ConnectServer:
         hand.keeps_first = True
         first = await hand.read(context) or b""
         hand.begin_again()
-        if not (gateway := siblings.find(user, first)):
+        worker = siblings.find(user, first)
+        if worker is None and method.name in ABOUT_ONE and not self._service.has((user, session_of(first))):
+            worker = await siblings.ask(user, first)
+        if worker is None:
             try:
                 return await self._answer(method, caller.principal, caller.client, context, hand)
             except SessionElsewhere as elsewhere:
-                gateway = elsewhere.gateway
-                if not siblings.has(gateway) or not hand.begin_again():
+                worker = siblings.find_worker(elsewhere.gateway)
+                if worker is None or not hand.begin_again():
                     raise
-                siblings.note(user, first, gateway)
+                siblings.note(user, first, worker)
         responses = siblings.call(
-            gateway, method.path, caller.metadata, caller.connection, _upload(context, hand)
+            worker, method.path, caller.metadata, caller.connection, _upload(context, hand)
         )
         try:
             async with aclosing(responses):
@@ -365,6 +379,13 @@ class ConnectServer:
             told = dict(error.trailing_metadata() or ())
             return RpcStatus(error.code(), error.details() or "", bytes(told.get(DETAILS, b"")))
         return None
+
+    async def _tell_sibling(self, question: bytes, context: Any) -> bytes:
+        """Tell another worker whether a session is here; nobody else may ask."""
+        if context.peer() not in UNNAMED:  # RULE (has-session-asked-by-workers)
+            await context.abort(grpc.StatusCode.UNIMPLEMENTED, "no such method")
+        user, session = orjson.loads(question)
+        return b"yes" if self._service.has((user, session)) else b""
 
     async def _answer(
         self, method: Method, principal: Principal, client: Client, context: Any, hand: Hand
@@ -446,8 +467,10 @@ Serve = Callable[[Method, Any], Awaitable[bytes | None]]
 class _Handlers(grpc.GenericRpcHandler):  # type: ignore[misc]
     """Gives gRPC the handler of each method by its path; what it does not know is UNIMPLEMENTED."""
 
-    def __init__(self, serve: Serve) -> None:
+    def __init__(self, serve: Serve, tell_sibling: Callable[[bytes, Any], Awaitable[bytes]] | None) -> None:
         self._handlers = {method.path: _handler(serve, method) for method in METHODS.values()}
+        if tell_sibling is not None:
+            self._handlers[HAS_SESSION] = grpc.unary_unary_rpc_method_handler(tell_sibling)
 
     def service(self, handler_call_details: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler | None:
         return self._handlers.get(handler_call_details.method)

@@ -29,6 +29,8 @@ P = ParamSpec("P")
 
 MAX_DESCRIBED = 256
 """Clearances of texts whose description is kept for when they are used again."""
+MAX_DESCRIBED_CHARS = 16_384
+"""Of such a text: what is longer is described in a fraction of the time that judging it took."""
 
 
 MakeLineageInput = Callable[
@@ -113,7 +115,9 @@ class Recorder:
         if known is not None and known[0] is verdict:
             return known[1]
         described = audit_records.describe_verdict(verdict)
-        if isinstance(verdict, Cleared) and verdict.statement.plan is None:
+        statement = verdict.statement
+        is_short = statement.plan is None and len(statement.text) <= MAX_DESCRIBED_CHARS
+        if isinstance(verdict, Cleared) and is_short:
             self._described[id(verdict)] = verdict, described
         return described
 

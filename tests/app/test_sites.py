@@ -907,6 +907,12 @@ async def test_a_spool_within_that_of_another_gateway_is_a_fault(site: Site) -> 
     with only_one(site.directory / "run"):
         (fault,) = (await checked(site)).faults
         assert f"is within the spool of a running gateway, `{site.directory}/run`" in fault
+        # That of a worker is within the first one's, and in no other one's.
+        settings = load_settings(site.config)
+        assert check_site(settings, site.config, starting=True, worker=2).faults == ()
+    with only_one(site.directory):
+        (fault,) = check_site(settings, site.config, starting=True, worker=2).faults
+        assert f"running gateway, `{site.directory}`" in fault
     assert (await checked(site)).faults == ()
 
 

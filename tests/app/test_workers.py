@@ -6,18 +6,20 @@ import asyncio
 import contextlib
 import os
 import signal
+import subprocess
 import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from prometheus_client import CollectorRegistry, Gauge
 
 from gateway.app.handed_connections import WorkerPlace
-from gateway.app.left_spools import directory_of, list_left
-from gateway.app.supervisor import Supervisor, make_directory
+from gateway.app.left_spools import directory_of, list_all, list_left
+from gateway.app.supervisor import Supervisor, hold_reload, make_directory
 from gateway.app.worker_metrics import merge_metrics, merge_texts, share_metrics
-from gateway.errors import Faults
+from gateway.errors import BackendUnavailable, Faults
 from gateway.settings.loading import load_settings
 from tests.speed import patience
 
@@ -90,6 +92,16 @@ async def ask(port: int) -> tuple[int, int, asyncio.StreamWriter]:
     return int(number), int(pid), writer
 
 
+async def ask_and_close(port: int) -> tuple[int, int]:
+    """The same, and be gone; worker 0 where the connection was cut."""
+    try:
+        number, pid, writer = await ask(port)
+    except (ValueError, ConnectionError):
+        return 0, 0
+    await close(writer)
+    return number, pid
+
+
 async def close(writer: asyncio.StreamWriter) -> None:
     writer.close()
     with contextlib.suppress(OSError):
@@ -144,6 +156,54 @@ async def test_a_worker_that_never_gets_ready_ends_the_gateway(tmp_path: Path) -
             pass
 
 
+async def test_a_worker_that_has_no_spark_is_no_fault_of_the_files(tmp_path: Path) -> None:
+    with pytest.raises(BackendUnavailable, match="code 5 before it was ready"):
+        async with supervised(tmp_path, "raise SystemExit(5)"):
+            pass
+
+
+async def test_a_file_at_fault_ends_no_other_worker_and_keeps_no_successor_for_ever(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gateway.app.supervisor.LONGEST_PAUSE_S", 0.05)
+    told: asyncio.Queue[list[str]] = asyncio.Queue()
+
+    def note(event: str, **fields: Any) -> None:
+        if event == "worker_not_replaced":
+            told.put_nowait(fields["faults"])
+
+    monkeypatch.setattr("gateway.app.supervisor.log.error", note)
+    async with supervised(tmp_path) as (_, port):
+        pids: dict[int, int] = {}
+        while len(pids) < 2:
+            number, pid, writer = await ask(port)
+            pids[number] = pid
+            await close(writer)
+        config = tmp_path / "gateway.yaml"
+        config.write_text(SETTINGS.replace("workers: 2", "workers: 3"))
+        os.kill(pids[1], signal.SIGKILL)
+        async with asyncio.timeout(patience()):
+            (fault,) = await told.get()
+            assert "`workers` has changed" in fault
+            config.write_text("wrokers: 2")
+            while "wrokers" not in (await told.get())[0]:
+                pass
+            assert (await ask_and_close(port))[0] == 2
+            config.write_text(SETTINGS)
+            while (await ask_and_close(port))[0] != 1:  # noqa: ASYNC110 - another process may
+                await asyncio.sleep(0.01)
+
+
+def test_a_reload_waits_for_a_worker_that_starts() -> None:
+    hang_up = "import os, signal; os.kill(os.getpid(), signal.SIGHUP)"
+    then = "; signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGHUP])"
+    with hold_reload():
+        assert subprocess.run([sys.executable, "-c", hang_up], check=False).returncode == 0
+        late = subprocess.run([sys.executable, "-c", hang_up + then], check=False)
+    assert late.returncode == -signal.SIGHUP
+    assert subprocess.run([sys.executable, "-c", hang_up], check=False).returncode == -signal.SIGHUP
+
+
 @pytest.mark.parametrize(
     "settings",
     ["workers: 2\n", "workers: 2\nledger: {dsn: {env: SLUICE_TEST_DSN}}\n", "workers: 0\n"],
@@ -161,6 +221,7 @@ def test_the_first_worker_keeps_the_record_where_one_gateway_does(tmp_path: Path
     (tmp_path / "worker-2" / "000000000001.spool").touch()
     (tmp_path / "worker-4" / "000000000001.spool").touch()
     assert list_left(tmp_path, 2) == [tmp_path / "worker-4"]
+    assert list_all(tmp_path) == [tmp_path, *(tmp_path / f"worker-{number}" for number in (2, 3, 4))]
     assert list_left(tmp_path, 1) == [tmp_path / "worker-2", tmp_path / "worker-4"]
 
 

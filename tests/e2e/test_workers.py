@@ -26,7 +26,7 @@ from tests.e2e.running import RunningGateway, until
 from tests.speed import patience
 from tests.tpch.governed import POLICIES, UNGOVERNED
 
-pytestmark = [pytest.mark.night, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.night, pytest.mark.timeout(1800)]
 
 PASSWORD = "correct horse battery"
 KILLS = 4
@@ -76,8 +76,13 @@ def gateway(postgres: EmbeddedPostgres, tmp_path_factory: pytest.TempPathFactory
 
 
 def list_workers(gateway: RunningGateway) -> list[psutil.Process]:
-    children = psutil.Process(gateway.pid).children()
-    return [one for one in children if "gateway.cli.worker" in one.cmdline()]
+    return [one for one in psutil.Process(gateway.pid).children() if _is_worker(one)]
+
+
+def _is_worker(process: psutil.Process) -> bool:
+    with contextlib.suppress(psutil.Error):  # it has ended meanwhile
+        return "gateway.cli.worker" in process.cmdline()
+    return False
 
 
 def connect(gateway: RunningGateway) -> RawClient:
@@ -131,15 +136,17 @@ def test_the_record_loses_nothing_when_workers_are_killed(
     threads = [threading.Thread(target=ask, args=(number,)) for number in range(6)]
     for thread in threads:
         thread.start()
-    for kill in range(KILLS):
-        before = count_by_worker(gateway, "sluice_ledger_recorded_events")
-        until(lambda: _has_grown(gateway, before), "statements run")  # noqa: B023
-        killed = list_workers(gateway)[kill % 2]
-        os.kill(killed.pid, signal.SIGKILL)
-        until(lambda: len(list_workers(gateway)) == 2 and _are_up(gateway), "the worker is replaced")
-    over.set()
-    for thread in threads:
-        thread.join(patience(60))
+    try:
+        for kill in range(KILLS):
+            before = count_by_worker(gateway, "sluice_ledger_recorded_events")
+            until(lambda: _has_grown(gateway, before), "statements run")  # noqa: B023
+            killed = list_workers(gateway)[kill % 2]
+            os.kill(killed.pid, signal.SIGKILL)
+            until(lambda: len(list_workers(gateway)) == 2 and _are_up(gateway), "the worker is replaced")
+    finally:
+        over.set()
+        for thread in threads:
+            thread.join(patience(60))
     found: dict[str, Any] = {}
 
     def is_settled() -> bool:

@@ -43,6 +43,8 @@ class FakeConnect:
     ended: list[str] = field(default_factory=list)
     """Streams that were closed."""
     closed: asyncio.Event = field(default_factory=asyncio.Event)
+    sessions: set[tuple[str, str]] = field(default_factory=set)
+    """Those that it says it has."""
     arrived: asyncio.Queue[bytes] = field(default_factory=asyncio.Queue)
     """Requests of unary calls and messages of uploads."""
 
@@ -86,6 +88,9 @@ class FakeConnect:
             self.ended.append("AddArtifacts")
             self.closed.set()
         return b"taken"
+
+    def has(self, key: tuple[str, str]) -> bool:
+        return key in self.sessions
 
 
 class Listening:

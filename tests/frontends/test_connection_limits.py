@@ -32,7 +32,7 @@ from tests.frontends.listening import OPEN, RawClient, listening
 from tests.speed import patience
 
 TLS = Path(__file__).parent / "tls"
-LONG = ConnectionLimits(first_byte_s=patience(), login_s=patience())
+LONG = ConnectionLimits(first_byte_s=patience(), login_s=patience(), burst_s=patience(1.0))
 
 
 class Served(asyncio.Protocol):

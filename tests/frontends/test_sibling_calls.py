@@ -14,8 +14,9 @@ import orjson
 import pytest
 
 from gateway.errors import RpcError, SessionElsewhere
-from gateway.frontends.sibling_calls import HEADER, Siblings, session_of
-from gateway.wire.connect import pb
+from gateway.frontends.relaying import RelayedConnection
+from gateway.frontends.sibling_calls import HAS_SESSION, HEADER, PassedOn, Siblings, session_of
+from gateway.wire.connect import METHODS, pb
 from tests.frontends.connect_listening import FakeConnect, Listening, connect_listening
 from tests.speed import patience
 
@@ -34,9 +35,9 @@ class Elsewhere(FakeConnect):
         raise SessionElsewhere("it is elsewhere", gateway=self.gateway)
 
     async def _stream(self, method: str, request: bytes) -> AsyncIterator[bytes]:
-        if self.gateway:
-            raise SessionElsewhere("it is elsewhere", gateway=self.gateway)
-        yield b""
+        for nothing in tuple[bytes, ...]():
+            yield nothing
+        raise SessionElsewhere("it is elsewhere", gateway=self.gateway)
 
     async def add_artifacts(self, principal: Any, client: Any, requests: AsyncIterator[bytes]) -> bytes:
         await anext(requests)
@@ -52,6 +53,15 @@ async def two_workers() -> AsyncIterator[tuple[Listening, Listening]]:
             here.server._service = here.service = Elsewhere()
             there.users["bob"], there.token = here.users["bob"], here.token
             yield here, there
+
+
+async def ask(here: Listening, method: str, request: bytes) -> None:
+    """Make a call that is answered with one or several responses."""
+    call = here.stub(method)(request, metadata=here.bearer, timeout=patience(20))
+    if METHODS[method].server_streaming:
+        assert [bytes(one) async for one in call]
+    else:
+        assert await call
 
 
 async def test_a_call_is_answered_by_the_worker_that_has_the_session() -> None:
@@ -75,6 +85,71 @@ async def test_streams_and_uploads_are_passed_on_whole() -> None:
         stub = here.stub("AddArtifacts")
         await stub(iter([other, b"more", b"last"]), metadata=here.bearer, timeout=patience(20))
         assert there.service.uploads == [other, b"more", b"last"]
+
+
+@pytest.mark.parametrize("method", ["ReattachExecute", "Interrupt", "ReleaseSession"])
+async def test_a_call_that_makes_no_session_is_answered_by_the_worker_that_has_it(
+    method: str,
+) -> None:
+    async with two_workers() as (here, there):
+        here.service = here.server._service = FakeConnect()
+        there.service.sessions.add(("bob", SESSION))
+        request = getattr(pb, f"{method}Request")(session_id=SESSION).SerializeToString()
+        await ask(here, method, request)
+        assert [name for name, *_ in there.service.calls] == [method]
+        assert not here.service.calls
+        # Of another one, and of anybody else's of that id, nobody says so: it is answered where it came to.
+        other = getattr(pb, f"{method}Request")(session_id=SESSION[::-1]).SerializeToString()
+        await ask(here, method, other)
+        there.service.sessions = {("alice", SESSION)}
+        siblings = here.server._siblings
+        assert siblings is not None
+        siblings._elsewhere.clear()
+        await ask(here, method, request)
+        assert len(here.service.calls) == 2
+        assert len(there.service.calls) == 1
+
+
+async def test_a_worker_that_is_gone_has_no_sessions() -> None:
+    async with two_workers() as (here, there):
+        here.service = here.server._service = FakeConnect()
+        there.service.sessions.add(("bob", SESSION))
+        await there.server.close(0)
+        assert await here.call("ReleaseExecute", RELEASE) == b"answer to " + RELEASE
+
+
+async def test_clients_may_not_ask_who_has_a_session() -> None:
+    async with two_workers() as (here, there):
+        there.service.sessions.add(("bob", SESSION))
+        ask_for = here.channel().unary_unary(HAS_SESSION)
+        question = orjson.dumps(["bob", SESSION])
+        with pytest.raises(grpc.aio.AioRpcError) as caught:
+            await ask_for(question, metadata=here.bearer, timeout=patience(20))
+        assert caught.value.code() is grpc.StatusCode.UNIMPLEMENTED
+
+
+async def test_large_metadata_are_passed_on_with_the_certificate() -> None:
+    async with two_workers() as (here, _):
+        metadata = [(f"x-{number}", "m" * 1000) for number in range(12)]
+        connection = RelayedConnection(PassedOn("10.0.0.1"), b"c" * 8000)
+
+        async def requests() -> AsyncIterator[bytes]:
+            yield REQUEST
+
+        siblings = here.server._siblings
+        assert siblings is not None
+        worker = siblings.find_worker("second")
+        assert worker is not None
+        call = siblings.call(
+            worker,
+            METHODS["Config"].path,
+            [*here.bearer, *metadata],
+            connection,
+            requests(),
+        )
+        # It is read there, and is none.
+        with pytest.raises(grpc.aio.AioRpcError, match="the certificate"):
+            await anext(call)
 
 
 async def test_an_error_of_the_other_worker_is_the_clients() -> None:

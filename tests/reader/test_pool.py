@@ -75,6 +75,12 @@ SHAPES = (
 )  # fmt: skip
 
 
+def is_stopped(pid: int) -> bool:
+    """Whether every thread of a process has stopped."""
+    stats = [path.read_text() for path in Path(f"/proc/{pid}/task").glob("*/stat")]
+    return all(one.rpartition(")")[2].split()[0] == "T" for one in stats)
+
+
 async def until(condition: Callable[[], bool], quiet_s: float = 300.0) -> None:
     async with asyncio.timeout(patience(quiet_s)):
         while not condition():  # noqa: ASYNC110 - what is waited for is another process
@@ -349,6 +355,8 @@ async def test_who_was_asked_nothing_yet_when_a_process_died_is_not_blamed() -> 
     async with ReaderPool(size=2, heap="256m", threads=1) as pool:
         first = pool.pids[0]
         os.kill(first, signal.SIGSTOP)
+        # A thread that waits for bytes takes those that come before it has stopped.
+        await until(lambda: is_stopped(first))
         asked = asyncio.create_task(code(pool, unseen()))
         await until(lambda: pool.in_flight == 1)
         os.kill(first, signal.SIGKILL)

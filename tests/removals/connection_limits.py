@@ -78,6 +78,12 @@ REMOVALS = (
         "frontends.test_connection_limits",
     ),
     Removal(
+        "has-session-asked-by-workers",
+        "only other workers are told whose sessions are here",
+        Never(),
+        "frontends.test_sibling_calls",
+    ),
+    Removal(
         "door-grpc", "what comes to gRPC comes through the door", Never(), "frontends.test_connection_limits"
     ),
     Removal("recent-stamps", "stamps of just now are not relied on", DropOperand(3), "files.test_unlinked"),

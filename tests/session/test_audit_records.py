@@ -17,6 +17,10 @@ from gateway.model.principal import Principal
 from gateway.model.resource import AccessRequest, Resource
 from gateway.model.statement import Cleared, Client, Refused, ScanRecord, SessionContext, Statement
 from gateway.session import audit_records
+from gateway.session.identifiers import Handle
+from gateway.session.metrics import Metrics
+from gateway.session.recorder import MAX_DESCRIBED, MAX_DESCRIBED_CHARS, Recorder
+from tests.session.fakes import FakeLedger
 
 BOB = Principal(user="bob", groups=frozenset({"staff", "eu"}), roles=frozenset({"analyst"}))
 TABLE = Resource.table("spark_catalog", "hr", "employee")
@@ -236,3 +240,35 @@ def test_what_a_resource_is_shared_in_stands_with_its_decision() -> None:
     ]
     summary = audit_records.ranger_summary(verdict)
     assert (summary["datasets"], summary["projects"]) == (["campaign"], ["spring"])
+
+
+async def test_a_clearance_that_is_used_again_is_recorded_as_at_first() -> None:
+    ledger = FakeLedger()
+    recorder = Recorder(ledger, "gw-1", Metrics())
+    alice = Principal(user="alice")
+    of_alice = replace(cleared(), statement=replace(statement("SELECT 1"), principal=alice))
+    first = cleared()
+    for verdict, address in ((first, "10.0.0.1"), (first, "10.0.0.2"), (of_alice, "10.0.0.3")):
+        await recorder.record_decided(
+            verdict,
+            statement_id=str(uuid.uuid4()),
+            client=Client(protocol="thrift", address=address),
+            judged_s=0.0,
+            session=Handle(bytes(16), bytes(16)),
+        )
+    one, again, other = ledger.events
+    assert (one.user, again.user, other.user) == ("bob", "bob", "alice")
+    assert [event.body["cliIP"] for event in ledger.events] == ["10.0.0.1", "10.0.0.2", "10.0.0.3"]
+    assert {**one.body, "cliIP": ""} == {**again.body, "cliIP": ""}
+    assert other.body["reqUser"] == "alice"
+    assert len(recorder._described) == 2
+
+
+async def test_what_is_kept_of_clearances_has_a_bound() -> None:
+    recorder = Recorder(FakeLedger(), "gw-1", Metrics())
+    for number in range(MAX_DESCRIBED + 1):
+        recorder._describe(replace(cleared(), statement=statement(f"SELECT {number}")))
+    assert len(recorder._described) == MAX_DESCRIBED
+    long = replace(cleared(), statement=statement("SELECT " + "1" * MAX_DESCRIBED_CHARS))
+    recorder._describe(long)
+    assert id(long) not in recorder._described

@@ -107,6 +107,10 @@ class RoutedConnectSessions:
                 except BackendUnavailable as fault:
                     _log.warning("sessions_not_touched", reason=fault.for_operators)
 
+    def has(self, key: SessionKey) -> bool:
+        """Whether a session is known here, on whichever Spark."""
+        return self._here(key) is not None
+
     # -- which Spark -------------------------------------------------------------------------------------
 
     def _all(self) -> list[ConnectSessions]:
