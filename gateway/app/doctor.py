@@ -18,8 +18,9 @@ from gateway.app.checking import CheckReport, check
 from gateway.app.database_checks import DatabaseAnswer
 from gateway.app.logins import jwt_rules, make_directory
 from gateway.app.outgoing import ReachAnswer, list_outgoing_addresses, reach_all
-from gateway.app.site_checks import free_bytes, gateway_runs
+from gateway.app.site_checks import gateway_runs
 from gateway.app.site_places import list_wanted_addresses
+from gateway.app.writable_places import free_bytes
 from gateway.errors import Faults
 from gateway.frontends.jwt_logins import IssuerUnavailable, JwtLogins
 from gateway.frontends.ldap_rules import LdapRefused, LdapUnavailable

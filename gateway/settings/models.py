@@ -399,7 +399,8 @@ class Settings(Section):
     tracing: TracingSettings | None = None
     workers: Annotated[int, Field(ge=1, le=64)] = 1
     """Processes that serve as this gateway, on the same ports; see docs/cluster.md. Above 1 it is
-    experimental. Each has a parser and limits of its own. More than one need `ledger.dsn` and a Spark that is not embedded."""
+    experimental. Each has a parser and limits of its own. More than one need `ledger.dsn` and a Spark that
+    is not embedded."""
 
     @model_validator(mode="after")
     def _workers_share(self) -> Settings:

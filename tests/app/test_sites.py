@@ -27,7 +27,8 @@ from gateway.app.checking import CheckReport, check
 from gateway.app.database_checks import ask_database
 from gateway.app.descriptors import few_descriptors
 from gateway.app.gateway import Gateway
-from gateway.app.site_checks import check_site, only_one, unwritable
+from gateway.app.site_checks import check_site, only_one
+from gateway.app.writable_places import free_bytes, unwritable
 from gateway.database.postgres import EmbeddedPostgres
 from gateway.errors import Faults
 from gateway.frontends.users import set_user
@@ -816,9 +817,9 @@ async def test_settings_without_any_policy_are_told(site: Site) -> None:
 
 
 def test_the_room_of_a_directory_is_that_of_its_disk(tmp_path: Path) -> None:
-    left = site_checks.free_bytes(tmp_path)
+    left = free_bytes(tmp_path)
     assert left
-    assert site_checks.free_bytes(tmp_path / "not" / "there") is not None
+    assert free_bytes(tmp_path / "not" / "there") is not None
 
 
 async def test_faults_of_policies_are_told_beside_files_that_are_not_there(site: Site) -> None:
