@@ -270,7 +270,8 @@ $(CHARTS)/.tools/promtool:
 	@rm -rf $(@D)/deb
 
 $(PROGRAMS)/java/target/.built: $(PROGRAMS)/java/pom.xml $(wildcard $(PROGRAMS)/java/src/main/java/*.java)
-	@mvn -q -B -f $< compile dependency:build-classpath -Dmdep.outputFile=target/classpath
+	@mvn -q -B -f $< compile dependency:build-classpath -Dmdep.outputFile=target/classpath-4.1
+	@mvn -q -B -f $< -Dhive-jdbc.version=3.1.3 dependency:build-classpath -Dmdep.outputFile=target/classpath-3.1
 	@touch $@
 
 build-dbt: $(PROGRAMS)/dbt/.venv/.installed
