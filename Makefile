@@ -35,6 +35,8 @@ PROGRAMS := tests/e2e/programs
 CHARTS := tests/e2e/deploy
 # What `make programs-test` and `make night` need: programs of others, each in an environment of its own.
 PYSPARK_CLIENTS := $(foreach minor,4.0 4.1 4.2,$(PROGRAMS)/pyspark_client/$(minor)/.venv/.installed)
+PYTHON_PROGRAMS := dbt ibis
+BUILDS := $(addprefix build-,$(PYTHON_PROGRAMS) go java)
 SUPERSET := $(PROGRAMS)/superset/.venv/.installed
 PYICEBERG := tests/e2e/lake/pyiceberg_client/.venv/.installed
 
@@ -59,7 +61,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 PURE := tests/test_architecture.py $(addprefix tests/removals/,test_marks.py test_operations.py) $(addprefix tests/,model policy plan sql wire)
 
-.PHONY: help setup demo cluster-demo lake-demo quick test test-core test-jobs test-ranger test-catalogs test-lakes lake-test lake-jars night minors spark-diff fuzz lab check bench bench-compare bench-jobs classes constraints docs npm-test console-test npm-console-test gravitino-test logins-test programs-test deploy-test charts build-dbt build-go build-java lint-deploy format clean distclean
+.PHONY: help setup demo cluster-demo lake-demo quick test test-core test-jobs test-ranger test-catalogs test-lakes lake-test lake-jars night minors spark-diff fuzz lab check bench bench-compare bench-jobs classes constraints docs npm-test console-test npm-console-test gravitino-test logins-test programs-test deploy-test charts $(BUILDS) lint-deploy format clean distclean
 
 help:
 	@sed -n 's/^#   //p' $(firstword $(MAKEFILE_LIST))
@@ -74,7 +76,7 @@ help:
 	@echo '                  npm-console-test: both before one gateway'
 	@echo 'make gravitino-test  the client apache-gravitino against the double of its server'
 	@echo 'make logins-test     logins at a real OpenLDAP and a real KDC (needs slapd, krb5-kdc, libldap, libkrb5, a C compiler and npm)'
-	@echo 'make programs-test   dbt, Go or Java programs (one of them a day), through a gateway and direct'
+	@echo 'make programs-test   one program of others a day (dbt, ibis, Go, Java, …), through a gateway and direct'
 	@echo '                  (needs Maven; make night has pyspark-client, Superset and dbt on Delta)'
 	@echo 'make deploy-test  chart, Kustomize, alerts and dashboards by helm, kustomize and promtool, the unit by systemd; packages outside'
 	@echo '                  of the repository. make charts: write the base of Kustomize anew, of the chart'
@@ -136,7 +138,7 @@ lake-test: lake-jars
 
 night minors: export SLUICE_TEST_DAY = all
 night: export SLUICE_TEST_EFFORT = 20
-night: $(STAMP) $(LOGINS_STAMP) $(NPM_STAMP) $(GRAVITINO)/.installed $(CHARTS)/.tools/render $(CHARTS)/.tools/.schemas $(CHARTS)/.tools/promtool build-dbt build-go build-java $(PYSPARK_CLIENTS) $(SUPERSET) lake-jars
+night: $(STAMP) $(LOGINS_STAMP) $(NPM_STAMP) $(GRAVITINO)/.installed $(CHARTS)/.tools/render $(CHARTS)/.tools/.schemas $(CHARTS)/.tools/promtool $(BUILDS) $(PYSPARK_CLIENTS) $(SUPERSET) lake-jars
 	@$(PY) -m pytest -n $(LANES) --costs --timeout 7200 -m 'not bench' $(ARGS)
 	@$(MAKE) cluster-demo KILLS=50
 	@$(MAKE) bench-compare
@@ -229,7 +231,7 @@ gravitino-test: $(STAMP) $(GRAVITINO)/.installed
 	@exec $(PY) -m pytest tests/e2e/gravitino_client -m gravitino $(ARGS)
 
 # They pin libraries to versions that others do not take.
-$(PROGRAMS)/dbt/.venv/.installed $(SUPERSET): $(PROGRAMS)/%/.venv/.installed: $(PROGRAMS)/%/requirements.txt | $(STAMP)
+$(foreach one,$(PYTHON_PROGRAMS),$(PROGRAMS)/$(one)/.venv/.installed) $(SUPERSET): $(PROGRAMS)/%/.venv/.installed: $(PROGRAMS)/%/requirements.txt | $(STAMP)
 	@rm -rf $(@D); $(PY) -m venv $(@D)
 	@$(@D)/bin/pip install -q --disable-pip-version-check -r $<
 	@touch $@
@@ -270,10 +272,11 @@ $(CHARTS)/.tools/promtool:
 	@rm -rf $(@D)/deb
 
 $(PROGRAMS)/java/target/.built: $(PROGRAMS)/java/pom.xml $(wildcard $(PROGRAMS)/java/src/main/java/*.java)
-	@mvn -q -B -f $< compile dependency:build-classpath -Dmdep.outputFile=target/classpath
+	@mvn -q -B -f $< compile dependency:build-classpath -Dmdep.outputFile=target/classpath-4.1
+	@mvn -q -B -f $< -Dhive-jdbc.version=3.1.3 dependency:build-classpath -Dmdep.outputFile=target/classpath-3.1
 	@touch $@
 
-build-dbt: $(PROGRAMS)/dbt/.venv/.installed
+$(addprefix build-,$(PYTHON_PROGRAMS)): build-%: $(PROGRAMS)/%/.venv/.installed
 build-go: $(PROGRAMS)/.go/.built
 build-java: $(PROGRAMS)/java/target/.built
 

@@ -6,9 +6,11 @@ import asyncio
 import contextlib
 import os
 import ssl
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+from urllib.parse import quote
 
 import pytest
 
@@ -16,6 +18,7 @@ from gateway.app import exit_codes
 from tests.app.certificate_files import make_pair
 from tests.e2e import one_pack
 from tests.e2e.lake.conftest import lakes
+from tests.e2e.programs.comparison import level, require_alike
 from tests.e2e.running import LoopThread, RunningGateway, Spark
 from tests.e2e.standing import OWN_DATABASES
 
@@ -33,6 +36,23 @@ TABLES = [
     for statement in Path(__file__).with_name("shop.sql").read_text("utf-8").partition("\n")[2].split(";\n")
     if statement
 ]
+
+
+@dataclass(frozen=True)
+class Way:
+    """Where a program connects to, as whom, and what it is given there."""
+
+    host: str
+    thrift: int
+    remote: str
+    """Of Spark Connect, for PySpark: with the host `localhost` a token goes over TLS only if asked for."""
+    user: str
+    password: str
+    shop: str
+    scratch: str
+
+    def level(self, answers: Any) -> Any:
+        return level(answers, {self.shop: "{shop}", self.scratch: "{scratch}", self.user: "{user}"})
 
 
 @dataclass(frozen=True)
@@ -56,6 +76,28 @@ class Programs:
             yield name
         finally:
             self.spark.query(drop, user="loader")
+
+    def through(self, user: str, scratch: str) -> Way:
+        gateway = self.gateway
+        remote = f"sc://localhost:{gateway.connect_port}/;use_ssl=true;token={self.token(user)}"
+        return Way(gateway.host, gateway.port, remote, user, one_pack.PASSWORD, SHOP, scratch)
+
+    def direct(self, scratch: str) -> Way:
+        spark = self.spark
+        token = quote(spark.connect_token, safe="")
+        remote = f"sc://localhost:{spark.connect_port}/;token={token}"
+        return Way(spark.host, spark.port, remote, FREE, "x", SHOP, scratch)
+
+    def require_alike(self, program: str, run: Callable[[Way], Any]) -> None:
+        """Run a program as FREE through the gateway and straight at Spark, and compare."""
+        name = f"programs_{program.replace('-', '_').replace('.', '_')}"
+        with self.scratch(name) as scratch:
+            way = self.through(FREE, scratch)
+            through = way.level(run(way))
+        with self.scratch(name) as scratch:
+            way = self.direct(scratch)
+            direct = way.level(run(way))
+        require_alike(program, through, direct)
 
     def token(self, user: str) -> str:
         """Return a new token of a user's, as `sluice users token` prints it."""

@@ -1,4 +1,4 @@
-"""Hive JDBC 4.1, HikariCP, Spring's JdbcTemplate: through the gateway as from Spark. `make programs-test`."""
+"""Hive JDBC 4.1 and 3.1, HikariCP, JdbcTemplate: through the gateway as from Spark. `make programs-test`."""
 
 from __future__ import annotations
 
@@ -21,28 +21,35 @@ from tests.speed import patience
 
 pytestmark = [pytest.mark.programs, take_turns("java")]
 CLASSES = HERE / "java" / "target"
-"""Built by `make programs-test`, with the class path in a file."""
+"""Built by `make programs-test`, with a class path for each minor of the driver in a file."""
+NEWEST = "4.1"
 NAMES = {"HiveJdbc": "hive-jdbc", "Pool": "hikaricp", "Spring": "spring-jdbc"}
 """The class that is run → its name in the list of differences."""
 
 
-def run(program: str, host: str, port: int, user: str, password: str, scratch: str) -> Any:
-    classpath = f"{CLASSES}/classes:{(CLASSES / 'classpath').read_text().strip()}"
+def class_path(driver: str = NEWEST) -> str:
+    return f"{CLASSES}/classes:{(CLASSES / f'classpath-{driver}').read_text().strip()}"
+
+
+def run(
+    program: str, host: str, port: int, user: str, password: str, scratch: str, driver: str = NEWEST
+) -> Any:
     url = f"jdbc:hive2://{host}:{port}/default"
-    command = [str(find_java()), "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", classpath]
+    command = [str(find_java()), "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
+    command += ["-cp", class_path(driver)]
     answers = answers_of(
         [*command, program, url, user, password, SHOP, scratch, "spark" if password == "x" else "gateway"]
     )
     return level(answers, {scratch: "{scratch}"})
 
 
-@pytest.mark.parametrize("program", NAMES)
-def test_it_is_answered_as_by_spark(programs: Programs, program: str) -> None:
+@pytest.mark.parametrize(("program", "driver"), [*((name, NEWEST) for name in NAMES), ("HiveJdbc", "3.1")])
+def test_it_is_answered_as_by_spark(programs: Programs, program: str, driver: str) -> None:
     gateway, spark = programs.gateway, programs.spark
     with programs.scratch("programs_java") as scratch:
-        through = run(program, gateway.host, gateway.port, FREE, one_pack.PASSWORD, scratch)
+        through = run(program, gateway.host, gateway.port, FREE, one_pack.PASSWORD, scratch, driver)
     with programs.scratch("programs_java") as scratch:
-        direct = run(program, spark.host, spark.port, FREE, "x", scratch)
+        direct = run(program, spark.host, spark.port, FREE, "x", scratch, driver)
     require_alike(NAMES[program], through, direct)
 
 
@@ -65,8 +72,7 @@ async def test_hive_jdbc_4_logs_in_by_a_jwt_and_gives_up_at_once() -> None:
         answers(gateway)
         shown = [token(), *bad.values()]
         url = f"jdbc:hive2://127.0.0.1:{gateway.port}/default;transportMode=http;httpPath=cliservice;auth=jwt;jwt="
-        classpath = f"{CLASSES}/classes:{(CLASSES / 'classpath').read_text().strip()}"
-        command = [str(find_java()), "-Xmx256m", "-XX:TieredStopAtLevel=1", "-cp", classpath, "JwtLogin"]
+        command = [str(find_java()), "-Xmx256m", "-XX:TieredStopAtLevel=1", "-cp", class_path(), "JwtLogin"]
         running = await asyncio.create_subprocess_exec(
             *command,
             *(url + one for one in shown),

@@ -6,7 +6,7 @@ import pytest
 
 from tests.shares import todays
 
-NAMES = ("dbt", "go", "java")
+NAMES = ("dbt", "go", "java", "ibis")
 
 
 def take_turns(name: str) -> pytest.MarkDecorator:
