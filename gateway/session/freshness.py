@@ -26,7 +26,7 @@ from gateway.model.statement import (
 )
 from gateway.session.endpoint import EndpointOperation
 from gateway.session.failures import StatementFailed, StatementRefused
-from gateway.session.judged import CachedRelation, JudgedStatement, build_judged, list_timed
+from gateway.session.judged import CachedRelation, JudgedStatement, build_judged
 from gateway.session.session import NameResolution, TempView
 from gateway.session.verdicts import Verdicts
 from gateway.session.view_rules import (
@@ -369,8 +369,9 @@ class OpenResults:
         session = result.session
         cleared, basis = result.cleared, result.basis
         changed = result.policies_version != version or session.renewed is not None
+        of_time = [judged for judged in basis or () if judged.timed]
         # RULE (result-of-its-time)
-        timed = cleared is not None and (TIME in cleared.context_dependencies or any(list_timed(basis or ())))
+        timed = cleared is not None and (TIME in cleared.context_dependencies or bool(of_time))
         if not self.end or not (changed or timed):
             return
         if cleared is None or (changed and (basis is None or filtered)):

@@ -85,24 +85,20 @@ class CachedRelation:
     basis: Basis
     policies_version: int
     statement_id: str
+    """The statement that computed it, as the record knows it."""
     timed: Basis = ()
     """Of a basis that is no longer known, what time alone may make another; None: nor is that known."""
-    """The statement that computed it, as the record knows it."""
     sources: frozenset[TableName] = frozenset()
     """What of the catalog its rows may come from: some are computed when others read them."""
     text: str = ""  # of a temporary function: the statement that made it, as its user wrote it
 
 
-def bound_origin(
-    basis: Basis, own: tuple[JudgedStatement, ...], parts: Iterable[Basis], most: int
-) -> tuple[Basis, Basis]:
-    """Return a basis with what is its `own`; where that is too much, None, and what time alone may make
-    another in it and the `parts`."""
-    if basis is not None and len(basis) + len(own) <= most:
-        return (*basis, *own), ()
+def limit_origin(own: tuple[JudgedStatement, ...], parts: Iterable[Basis], most: int) -> Basis:
+    """Return what time alone may make another in what is too much to keep whole: its `own` and the `parts`;
+    None where that is too much, too."""
     found: dict[int, JudgedStatement] = {}
     for part in (own, *parts):
         if part is None:
-            return None, None
+            return None
         found.update((id(judged), judged) for judged in list_timed(part))
-    return None, tuple(found.values()) if len(found) <= most else None
+    return tuple(found.values()) if len(found) <= most else None

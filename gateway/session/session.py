@@ -37,8 +37,8 @@ from gateway.session.judged import (
     Basis,
     CachedRelation,
     JudgedStatement,
-    bound_origin,
     build_judged,
+    limit_origin,
     list_timed,
 )
 from gateway.session.variables import after_success, before_forwarding
@@ -482,11 +482,9 @@ class NameResolution:
         named = ((handle, one) for handle, one in self.relations.items() if handle in verdict.handles)
         return {handle.id: one.statement_id for handle, one in named}
 
-    # What follows asks of a view which of two kinds it is, because Spark keeps two. Names in one of a text
-    # are looked up whenever it is read: what it reads is found through the views of now, and its basis has
-    # only the cached relations. One of a DataFrame (`inlined`) is a plan whose names mean for ever what they
-    # meant then: its basis has what the views of then were made from, too, and whether one of those is still
-    # there is told by identity, since an equal statement that ran again has made another view.
+    # Spark keeps two kinds of views. Names in one of a text are looked up whenever it is read: its basis has
+    # only the cached relations. One of a DataFrame (`inlined`) means for ever what its names meant then: its
+    # basis has what the views of then were made from, too, by identity: an equal statement makes another.
 
     def basis_of(self, cleared: Cleared) -> Basis:
         """Return what the relations and views were computed from that a statement reads."""
@@ -500,9 +498,11 @@ class NameResolution:
     def _find_origin(
         self, cleared: Cleared, own: tuple[JudgedStatement, ...], most: int
     ) -> tuple[Basis, Basis]:
-        """Return what something was computed from, `own` included; where that is too much, None, and of it
-        what time alone may make another."""
-        return bound_origin(self.basis_of(cleared), own, self._bases_of(cleared, timed=True), most)
+        """Return what something was computed from; of too much, None and what time may make another."""
+        basis = self.basis_of(cleared)
+        if basis is not None and len(basis) + len(own) <= most:
+            return (*basis, *own), ()
+        return None, limit_origin(own, self._bases_of(cleared, timed=True), most)
 
     def _bases_of(self, cleared: Cleared, *, timed: bool = False) -> Iterator[Basis]:
         """`timed`: what is left of those that are no longer known."""

@@ -21,6 +21,8 @@ async def test_the_ledger_is_on_the_page(tmp_path: Path, monkeypatch: pytest.Mon
         ledger = await gateway._start_ledger("postgresql://nobody@/none?host=/nonexistent")
         await ledger.record_decided(cleared())
         page = generate_latest(gateway.metrics.registry).decode()
+    for never_run in gateway._background:
+        never_run.close()
     told = dict(line.split() for line in page.splitlines() if line.startswith("sluice_ledger_"))
     assert told == {
         "sluice_ledger_database_connected": "0.0",

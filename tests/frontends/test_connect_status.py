@@ -360,7 +360,11 @@ def kinds_of(kind: type[SluiceError]) -> Iterator[type[SluiceError]]:
 def test_every_kind_of_error_has_a_status_of_its_own() -> None:
     for module in pkgutil.walk_packages(gateway.__path__, "gateway."):
         if not module.name.endswith("__main__"):
-            importlib.import_module(module.name)  # else only those are met that other tests imported
+            try:
+                importlib.import_module(module.name)  # else only those are met that other tests imported
+            except ModuleNotFoundError as missing:
+                if missing.name not in ("gssapi", "ldap"):  # of extras
+                    raise
     known = tuple(kind for kind, _ in connect_status.ERRORS)
     kinds = [kind for kind in kinds_of(SluiceError) if kind.code not in AT_START]
     assert len(kinds) > len(known)
