@@ -122,7 +122,7 @@ class ThriftHttpEndpoint(Endpoint):
                 max_body_bytes=listener.request_bytes,
             ),
         )
-        parts.open_sessions.add_connections(server.end_where, server.answer)
+        parts.open_sessions.add_connections(server.end_where, server.count_running_calls)
         parts.push_closing(server.close)
         port = await server.start(listener.host, listener.port, ssl=tls_context(listener.tls))
         parts.follow(self.name, listener.tls, door)

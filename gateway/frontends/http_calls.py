@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-import ssl as ssl_module
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import partial
-from typing import Protocol, cast
+from typing import Protocol
 
 from aiohttp import hdrs, web
 
 from gateway.errors import AuthenticationFailed
 from gateway.frontends.authentication import Authenticator, ShownBeside, peer_certificate
 from gateway.frontends.connection_limits import ConnectionLimiter
+from gateway.frontends.http_listener import HttpConnection, HttpListener
 from gateway.model.credentials import of_authorization
 from gateway.model.principal import Principal
 from gateway.model.statement import Client
 from gateway.model.tracing import CLIENTS
-from gateway.session.ports import Visitor
-from gateway.session.registry import IsOver
 
 MAX_LINE_BYTES = 16 * 1024
 """Of a path with its parameters, and of one header."""
@@ -58,48 +55,7 @@ ExplainHttpFault = Callable[[int, str], HttpReply]
 """Status and words → the answer in the form of the protocol."""
 
 
-class _CallConnection(asyncio.Protocol):
-    """One client's connection: aiohttp's protocol with the deadlines of the listener around it."""
-
-    def __init__(self, server: HttpCallServer, inner: asyncio.Protocol, place: Visitor) -> None:
-        self.place = place
-        self.principal: Principal | None = None
-        self.client: Client | None = None
-        self.answers = False
-        self._server = server
-        self._inner = inner
-        self._transport: asyncio.Transport | None = None
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(asyncio.Transport, transport)
-        self.place.ends_by(self._transport.abort)
-        self._server.connections.add(self)
-        self._inner.connection_made(transport)
-
-    def data_received(self, data: bytes) -> None:
-        self._inner.data_received(data)
-
-    def eof_received(self) -> bool | None:
-        return self._inner.eof_received()
-
-    def pause_writing(self) -> None:
-        self._inner.pause_writing()
-
-    def resume_writing(self) -> None:
-        self._inner.resume_writing()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self.place.leave()
-        self._server.connections.discard(self)
-        self._inner.connection_lost(exc)
-
-    def abort(self) -> None:
-        """Cut it at once."""
-        if self._transport is not None:
-            self._transport.abort()
-
-
-class HttpCallServer:
+class HttpCallServer(HttpListener[HttpConnection]):
     """Logs in whoever sends a request, and has it answered."""
 
     def __init__(
@@ -113,67 +69,23 @@ class HttpCallServer:
         limits: HttpCallLimits | None = None,
     ) -> None:
         """`protocol`: what the record calls it."""
-        self.connections: set[_CallConnection] = set()
-        self._protocol = protocol
-        self._answer_call = answer
-        self._explain = explain
-        self._authenticator = authenticator
-        self._door = door
         self._limits = limits or HttpCallLimits()
-        self._held_bytes = 0
-        self._http: web.Server | None = None
-
-    async def start(self, host: str, port: int, *, ssl: ssl_module.SSLContext | None = None) -> int:
-        """Listen; return the port, which matters when 0 was asked for. Raises OSError."""
-        self._http = web.Server(
-            self._handle,
-            access_log=None,
+        super().__init__(
+            protocol,
+            HttpConnection,
+            authenticator,
+            door,
+            idle_timeout_s=self._limits.idle_timeout_s,
+            request_timeout_s=self._limits.request_timeout_s,
             auto_decompress=False,
-            keepalive_timeout=self._limits.idle_timeout_s,
             max_line_size=MAX_LINE_BYTES,
             max_field_size=MAX_LINE_BYTES,
         )
-        record = partial(self._authenticator.record_bad_certificate, self._protocol)
-        return await self._door.open(host, port, self._connection, tls=ssl, record_bad_certificate=record)
+        self._answer_call = answer
+        self._explain = explain
+        self._held_bytes = 0
 
-    async def close(self, within_s: float = 10.0) -> None:
-        """End what is being answered, and every connection."""
-        self._door.stop_listening()
-        if self._http is not None:
-            await self._http.shutdown(within_s)
-        self._door.close()
-
-    def end_where(self, is_over: IsOver) -> None:
-        """End the connections for whose users of the last request that is so."""
-        for one in list(self.connections):
-            if one.principal is not None and one.client is not None and is_over(one.principal, one.client):
-                one.abort()
-
-    def count_running_calls(self) -> int:
-        """Return on how many connections a call is being answered."""
-        return sum(one.answers for one in self.connections)
-
-    def _connection(self, place: Visitor) -> asyncio.Protocol:
-        if self._http is None:
-            raise ConnectionAbortedError("the listener is closed")
-        return _CallConnection(self, self._http(), place)
-
-    async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
-        transport = request.transport
-        connection = transport.get_protocol() if transport is not None else None
-        if not isinstance(connection, _CallConnection):
-            raise ConnectionResetError("the client disconnected")
-        connection.place.begin_busy()
-        connection.place.due(None)
-        connection.answers = True
-        try:
-            return await self._answer(request, connection)
-        finally:
-            connection.answers = False
-            connection.place.end_busy()
-            connection.place.due(self._limits.idle_timeout_s + self._limits.request_timeout_s)
-
-    async def _answer(self, request: web.BaseRequest, connection: _CallConnection) -> web.Response:
+    async def _answer(self, request: web.BaseRequest, connection: HttpConnection) -> web.Response:
         CLIENTS.set(request.headers.get("traceparent", ""))
         # INVARIANT (logins first): nothing of a request is looked at before it is known whose it is.
         client = Client(
@@ -185,12 +97,12 @@ class HttpCallServer:
             return self._fault(403, "requests from pages of other sites are refused", close=True)
         try:
             written: ShownBeside = of_authorization(request.headers.getall(hdrs.AUTHORIZATION, []))
-            shown = self._authenticator.with_certificate(written, peer_certificate(request.transport))
+            shown = self.authenticator.with_certificate(written, peer_certificate(request.transport))
             if shown is None:
                 raise AuthenticationFailed("log in with HTTP `Basic` or `Bearer` authentication")
-            client = replace(client, token=self._authenticator.token_of(shown))
+            client = replace(client, token=self.authenticator.token_of(shown))
             every_s = self._limits.record_every_s
-            principal = await self._authenticator.login_each_time(shown, client, record_every_s=every_s)
+            principal = await self.authenticator.login_each_time(shown, client, record_every_s=every_s)
         except AuthenticationFailed as fault:
             answer = self._fault(401, fault.message, close=request.body_exists)
             answer.headers.add(hdrs.WWW_AUTHENTICATE, 'Basic realm="sluice", charset="UTF-8"')

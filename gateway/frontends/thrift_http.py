@@ -12,13 +12,11 @@ from __future__ import annotations
 import asyncio
 import base64
 import ipaddress
-import ssl as ssl_module
 import struct
 import zlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 import structlog
 from aiohttp import hdrs, web
@@ -27,6 +25,7 @@ from gateway.errors import AuthenticationFailed
 from gateway.frontends import login_cookies
 from gateway.frontends.authentication import Authenticator, ShownBeside, peer_certificate
 from gateway.frontends.connection_limits import ConnectionLimiter
+from gateway.frontends.http_listener import HttpConnection, HttpListener
 from gateway.frontends.proxy_logins import ProxyRule, read_proxied_user
 from gateway.frontends.thrift_calls import CallAnswerer, ClientGone, ReplyCut
 from gateway.frontends.thrift_service import Caller, ThriftService
@@ -42,7 +41,6 @@ from gateway.model.principal import Principal
 from gateway.model.statement import Client
 from gateway.model.tracing import CLIENTS
 from gateway.session.ports import Visitor
-from gateway.session.registry import IsOver
 from gateway.wire.frames import HEADER_BYTES
 from gateway.wire.thrift import MalformedMessage
 
@@ -157,52 +155,16 @@ class _Body:
         return chunks[0] if len(chunks) == 1 else b"".join(chunks)
 
 
-class _HttpConnection(asyncio.Protocol):
-    """One client's connection: aiohttp's protocol with the deadlines of the listener around it."""
+class _HttpConnection(HttpConnection):
+    """One client's connection, and what it may still ask."""
 
-    def __init__(self, server: ThriftHttpServer, inner: asyncio.Protocol, place: Visitor) -> None:
-        self._server = server
-        self._inner = inner
-        self._transport: asyncio.Transport | None = None
-        self.place = place
-        self.answerer = CallAnswerer(server.service)
+    def __init__(self, listener: ThriftHttpServer, inner: asyncio.Protocol, place: Visitor) -> None:
+        super().__init__(listener, inner, place)
+        self.answerer = CallAnswerer(listener.service)
         self.unknown_handles = 0
-        self.principal: Principal | None = None
-        """Who was logged in with the last request; None before one was."""
-        self.client = Client(protocol=PROTOCOL)
-        """From where the last request came, and by which token."""
-        self.answers = False
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(asyncio.Transport, transport)
-        self.place.ends_by(self._transport.abort)
-        self._server.connections.add(self)
-        self._inner.connection_made(transport)
-
-    def data_received(self, data: bytes) -> None:
-        self._inner.data_received(data)
-
-    def eof_received(self) -> bool | None:
-        return self._inner.eof_received()
-
-    def pause_writing(self) -> None:
-        self._inner.pause_writing()
-
-    def resume_writing(self) -> None:
-        self._inner.resume_writing()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self.place.leave()
-        self._server.connections.discard(self)
-        self._inner.connection_lost(exc)
-
-    def abort(self) -> None:
-        """Cut it at once."""
-        if self._transport is not None:
-            self._transport.abort()
 
 
-class ThriftHttpServer:
+class ThriftHttpServer(HttpListener[_HttpConnection]):
     """Answers POSTs on the connections that its door lets in."""
 
     def __init__(
@@ -222,74 +184,36 @@ class ThriftHttpServer:
         """`paths`: without slashes around them. `trusted_proxies`: whose `X-Forwarded-For` counts. `secure`:
         whether cookies are for TLS alone. `proxies`: those that say who their users are."""
         self.service = service
-        self.authenticator = authenticator
         self.limits = limits or HttpLimits()
-        self.connections: set[_HttpConnection] = set()
-        self._door = door
+        super().__init__(
+            PROTOCOL,
+            _HttpConnection,
+            authenticator,
+            door,
+            idle_timeout_s=self.limits.idle_timeout_s,
+            request_timeout_s=self.limits.request_timeout_s,
+            max_line_size=MAX_HEADER_BYTES,
+            max_field_size=MAX_HEADER_BYTES,
+        )
         self._paths = frozenset(f"/{path.strip('/')}" for path in paths)
         self._trusted_proxies = trusted_proxies
         self._cookies = cookies
         self._secure = secure
         self._proxies = proxies
         self._compresses = compresses
-        self._http: web.Server | None = None
-
-    async def start(self, host: str, port: int, *, ssl: ssl_module.SSLContext | None = None) -> int:
-        """Listen; return the port, which matters when 0 was asked for. Raises OSError."""
-        self._http = web.Server(
-            self._handle,
-            access_log=None,
-            keepalive_timeout=self.limits.idle_timeout_s,
-            max_line_size=MAX_HEADER_BYTES,
-            max_field_size=MAX_HEADER_BYTES,
-        )
-        record = partial(self.authenticator.record_bad_certificate, PROTOCOL)
-        return await self._door.open(host, port, self._connection, tls=ssl, record_bad_certificate=record)
-
-    async def close(self, within_s: float = 10.0) -> None:
-        """End what is being answered, and every connection."""
-        self._door.stop_listening()
-        if self._http is not None:
-            await self._http.shutdown(within_s)
-        self._door.close()
-
-    def end_where(self, is_over: IsOver) -> None:
-        """End the connections for whose users of the last request that is so."""
-        for connection in list(self.connections):
-            if connection.principal is not None and is_over(connection.principal, connection.client):
-                connection.abort()
-
-    def answer(self) -> int:
-        """Return on how many connections a call is being answered."""
-        return sum(connection.answers for connection in self.connections)
-
-    def _connection(self, place: Visitor) -> asyncio.Protocol:
-        if self._http is None:
-            raise ConnectionAbortedError("the listener is closed")
-        return _HttpConnection(self, self._http(), place)
 
     # -- one request -------------------------------------------------------------------------------------
 
-    async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
-        transport = request.transport
-        connection = transport.get_protocol() if transport is not None else None
-        if not isinstance(connection, _HttpConnection):
-            raise ConnectionResetError("the client disconnected")
-        connection.place.begin_busy()
-        connection.place.due(None)
-        connection.answers = True
+    async def _answer(self, request: web.BaseRequest, connection: _HttpConnection) -> web.StreamResponse:
         try:
-            return await self._answer(request, connection)
+            return await self._answer_request(request, connection)
         except (ClientGone, ConnectionResetError):
             connection.abort()
             raise
-        finally:
-            connection.answers = False
-            connection.place.end_busy()
-            # aiohttp ends what is idle; the head of a next request has to come in time as well.
-            connection.place.due(self.limits.idle_timeout_s + self.limits.request_timeout_s)
 
-    async def _answer(self, request: web.BaseRequest, connection: _HttpConnection) -> web.StreamResponse:
+    async def _answer_request(
+        self, request: web.BaseRequest, connection: _HttpConnection
+    ) -> web.StreamResponse:
         refused = self._refusal(request)
         if refused is not None:
             return refused

@@ -73,7 +73,7 @@ class ServedTables:
                 restrictions=loaded.restrictions,
                 refresh=route_of_credentials(call, call.table),
             )
-        except BaseException:
+        except BaseException:  # whatever ends it, the record hears of it
             await self._judge.end(loaded.judged.record, error="the answer could not be written")
             raise
         etag = make_etag(

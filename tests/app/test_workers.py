@@ -86,7 +86,7 @@ async def ask(port: int) -> tuple[int, int, asyncio.StreamWriter]:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         try:
             number, pid = (await reader.readline()).split()
-        except BaseException:
+        except BaseException:  # its time is over, too
             await close(writer)
             raise
     return int(number), int(pid), writer

@@ -524,8 +524,8 @@ async def test_a_client_that_goes_away_leaves_its_statement_and_no_task() -> Non
         session = await one.open_session()
         gateway.world.backend.slow = "SELECT"
         running = asyncio.create_task(one.execute(session))
-        await until(lambda: gateway.http.answer() == 1 and bool(gateway.world.backend.received))
+        await until(lambda: gateway.http.count_running_calls() == 1 and bool(gateway.world.backend.received))
         running.cancel()
         await until(lambda: len(gateway.http.connections) == 0)
         gateway.world.backend.last.end()
-        await until(lambda: gateway.http.answer() == 0)
+        await until(lambda: gateway.http.count_running_calls() == 0)
