@@ -69,6 +69,7 @@ async def test_a_login_that_spark_does_not_answer_ends_and_says_why() -> None:
         await open_session(world, database="hr")
     assert len(world.sessions._registry) == 0
     world.backend.hold = None
+    world.sessions.limits = replace(world.sessions.limits, login_s=patience())
     await run(world, await open_session(world, database="hr"), "SELECT 1")
 
 
