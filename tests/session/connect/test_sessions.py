@@ -77,6 +77,7 @@ async def test_a_spark_that_does_not_open_the_session_is_told_in_time() -> None:
     await until(lambda: not world.service._abandoned)
     world.spark.silent = None
     world.service.limits = replace(world.service.limits, login_s=patience())
+    world.now += patience()
     await world.run(table("t"))
 
 
