@@ -1,6 +1,6 @@
 """What each suite of a run cost: tests, wall time of its lane, and CPU time of everything that it started.
 
-A suite is a room's tests, or one end-to-end module. CPU is that of the whole process tree, with Spark,
+A suite is a room's tests, or one module of those on Spark. CPU is that of the whole process tree, with Spark,
 PostgreSQL, gateways and clients, so a suite that shares a Spark pays for what it makes that Spark do. What is
 made once for a session (the Spark itself, a world of tables) is on a bill of its own, by the fixture's name.
 
@@ -38,6 +38,8 @@ CROWDED = 1.5
 then, and is on the bill of whoever runs it at that moment."""
 CROWD = 3.0
 """Processes for each processor, over 15 minutes, from which on a machine is crowded."""
+BY_MODULE = ("e2e", "jobs")
+"""Rooms in which each module is a suite."""
 COLLECTION = "(collection)"
 END = "(end of session fixtures)"
 
@@ -63,10 +65,10 @@ class Cost:
 
 
 def suite_of(nodeid: str) -> str:
-    """Return the suite of a test: `policy` for a room, `e2e/test_serve` for an end-to-end module."""
+    """Return the suite of a test: `policy` for a room, `e2e/test_serve` for a module of those on Spark."""
     path = PurePosixPath(nodeid.split("::")[0]).with_suffix("")
     parts = path.parts[1:] if path.parts[0] == "tests" else path.parts
-    return "/".join(parts) if parts[0] == "e2e" else parts[0]
+    return "/".join(parts) if parts[0] in BY_MODULE else parts[0]
 
 
 class Meter:

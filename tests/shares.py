@@ -1,5 +1,8 @@
 """Lets the parts of a wide matrix take turns: each day tries a share, and each night all.
 
+Whole modules take turns, too: `tests/days.yaml` says how many days each waits. Which day is whose follows
+from what they cost, so that all days cost alike; a test holds what a day may cost.
+
 What is out of turn is marked `night`. `SLUICE_TEST_DAY=2026-11-29` has the share of that day again, and
 `SLUICE_TEST_DAY=all` everything. Only one of many alike takes turns: what is cheap and
 is known to have found a fault is tried every day.
@@ -10,12 +13,18 @@ from __future__ import annotations
 import os
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, date, datetime
+from functools import cache
+from math import lcm
+from pathlib import Path
 from typing import Any, TypeVar
 from zlib import crc32
 
 import pytest
+import yaml
+
+from tests.costs import budget, suite_of
 
 T = TypeVar("T")
 
@@ -32,7 +41,40 @@ WAYS = {
 }
 """Place of tests → the part of their names that says in which of several ways they try the same."""
 
+PERIODS: dict[str, int] = yaml.safe_load(Path(__file__).with_name("days.yaml").read_text(encoding="utf-8"))
+"""Suite → the days from one of its runs to the next, of those that do not run every day."""
 _Parameters = type(pytest.param())
+
+
+def place_suites(
+    periods: Mapping[str, int], costs: Mapping[str, float]
+) -> tuple[dict[str, int], list[float]]:
+    """Return suite → the remainder of a day, by its period, on which it runs; and what each day costs.
+
+    The most expensive are placed first, each where the costliest of its days is cheapest: so no day is much
+    dearer than another. The days are those after which all begins anew.
+    """
+    days = [0.0] * lcm(*periods.values())
+    places: dict[str, int] = {}
+    for suite in sorted(periods, key=lambda name: (-costs.get(name, 0.0), name)):
+        period = periods[suite]
+        place = min(range(period), key=lambda first: (max(days[first::period]), first))
+        for day in range(place, len(days), period):
+            days[day] += costs.get(suite, 0.0)
+        places[suite] = place
+    return places, days
+
+
+@cache
+def _places() -> dict[str, int]:
+    return place_suites(PERIODS, budget())[0]
+
+
+def is_due(suite: str, *, day: date | None = DAY) -> bool:
+    """Tell whether a suite runs on a day."""
+    if day is None or suite not in PERIODS:
+        return True
+    return day.toordinal() % PERIODS[suite] == _places()[suite]
 
 
 def turn(number: int, of: int, *, day: date | None = DAY) -> list[pytest.MarkDecorator]:
@@ -76,6 +118,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     With `one_way=True` it is tried at one endpoint, or on one minor, on its days, too: on each of its days at
     the next where `of` is odd.
     """
+    for item in items:
+        if not is_due(suite_of(item.nodeid)) and not _runs_daily(item):
+            item.add_marker(pytest.mark.night)
     numbers: Counter[str] = Counter()
     for item, mark in _alternatives([item for item in items if _is_tried_one_way(item)]):
         item.add_marker(mark)
@@ -93,6 +138,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
                 numbers[series] += 1
             for mark in turn(number, *marker.args):
                 item.add_marker(mark)
+
+
+def _runs_daily(item: pytest.Item) -> bool:
+    marker = item.get_closest_marker("in_turn")
+    return marker is not None and marker.args == (1,) and not marker.kwargs
 
 
 def _is_tried_one_way(item: pytest.Item) -> bool:

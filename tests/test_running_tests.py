@@ -11,6 +11,7 @@ import sys
 import time
 from collections import Counter
 from datetime import date, timedelta
+from math import gcd
 from pathlib import Path
 
 import psutil
@@ -19,7 +20,7 @@ import pytest
 from tests.costs import Cost, budget, over_budget, read_steps, suite_of, table
 from tests.lanes import world_of
 from tests.parts import CORE, PARTS, part_of
-from tests.shares import in_turn, turn
+from tests.shares import PERIODS, in_turn, is_due, place_suites, turn
 from tests.speed import SPEEDOMETER, patience
 
 REPOSITORY = Path(__file__).parents[1]
@@ -218,6 +219,30 @@ def test_what_is_always_tried_takes_no_turns() -> None:
     tried = [one for one in marked if not getattr(one, "marks", ())]
     assert pytest.param("b", id="two") in tried
     assert len(tried) <= 2
+
+
+MAX_DAY_S = 560.0
+"""CPU seconds, by their entries, of all that takes turns by modules on the dearest day."""
+TURNS_WITHIN = re.compile(r"(?:in_turn|todays)\((?:[^()]*, )?(\d+)|TURNS = (\d+)")
+
+
+def test_all_days_cost_alike_and_none_too_much() -> None:
+    """A suite that is new or dearer waits longer, or another does: the day's run stays as it is."""
+    places, days = place_suites(PERIODS, budget())
+    assert max(days) <= MAX_DAY_S, max(days)
+    first = date(2026, 12, 1)
+    for suite, period in PERIODS.items():
+        runs = [n for n in range(2 * period) if is_due(suite, day=first + timedelta(days=n))]
+        assert len(runs) == 2, suite
+        assert (first + timedelta(days=runs[0])).toordinal() % period == places[suite]
+
+
+@pytest.mark.parametrize("suite", sorted(PERIODS))
+def test_what_takes_turns_within_a_suite_has_its_turn_on_a_day_of_the_suite(suite: str) -> None:
+    """Where a period and a number of turns have a common divisor, some tests would never have their turn."""
+    text = (REPOSITORY / "tests" / f"{suite}.py").read_text()
+    turns = {int(one or other) for one, other in TURNS_WITHIN.findall(text)}
+    assert not [n for n in turns if n > 1 and gcd(n, PERIODS[suite]) > 1]
 
 
 MODULE_IN_TURN = """

@@ -29,8 +29,6 @@ from tests.e2e.running import RunningGateway, Spark
 from tests.e2e.wire_client import StatusError, WireClient
 from tests.speed import patience
 
-pytestmark = pytest.mark.in_turn(12, place=1)
-
 PACK = """
 service: spark
 policies:

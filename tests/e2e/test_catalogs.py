@@ -21,8 +21,6 @@ from tests.catalog.contract import holds, raises
 from tests.e2e.one_pack import ENDPOINTS, PASSWORD, session, write_settings
 from tests.e2e.running import RunningGateway, Spark, query
 
-pytestmark = pytest.mark.in_turn(12, place=3)
-
 SECRET = "s3cret-of-the-shop"
 CLASS = "org.apache.spark.sql.execution.datasources.v2.jdbc.JDBCTableCatalog"
 URL = "jdbc:derby:memory:told;create=true"

@@ -17,8 +17,6 @@ from tests.e2e.conftest import write_settings
 from tests.e2e.running import RunningGateway, Spark, connect_session, query, takes_plans, until
 from tests.speed import patience
 
-pytestmark = pytest.mark.in_turn(12, place=4)
-
 PACK = """
 service: spark
 policies:

@@ -19,7 +19,7 @@ from gateway.frontends.users import read_users, remove_user, set_user
 from tests.e2e.one_pack import ENDPOINTS, PASSWORD, Ask, Thrift, sessions, write_settings
 from tests.e2e.running import RunningGateway, Spark, until
 
-pytestmark = pytest.mark.in_turn(12)
+pytestmark = pytest.mark.in_turn(3)
 
 GROUPS = {"ann": ["analysts"], "abe": ["analysts"], "hal": ["hr"], "ray": [], "zoe": ["movers"]}
 PACK = """
@@ -219,7 +219,7 @@ AUTHORED = """
 CLOSED = "is closed, because its author lacks select on"
 
 
-@pytest.mark.in_turn(12, place=3)
+@pytest.mark.in_turn(3, place=0)
 def test_a_text_closes_in_open_sessions_with_its_author(ask: Any, place: Place) -> None:
     """Whatever these have read before: in SQL, by views, temporary views, frames, and what runs at once."""
     kept = (place.directory / "users.yaml").read_text()

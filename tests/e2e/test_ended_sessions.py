@@ -15,7 +15,7 @@ from tests.e2e.running import PASSWORDS, RunningGateway, Spark, connect, connect
 from tests.e2e.wire_client import HttpWireClient, StatusError
 from tests.shares import in_turn
 
-pytestmark = pytest.mark.in_turn(6)
+pytestmark = pytest.mark.in_turn(2)
 
 PASSWORD = "long enough for zoe"
 SLOW = "SELECT count(*) FROM range(0, 1000000000000, 1, 1) WHERE id % 7 = 8"
@@ -55,7 +55,7 @@ def refused(ask: Any) -> str:
     return f"{type(failed.value).__name__}: {failed.value}"
 
 
-@pytest.mark.in_turn(8, place=0)
+@pytest.mark.in_turn(4, place=0)
 def test_an_operator_ends_sessions_and_the_user_may_come_again(gateway: RunningGateway, zoe: str) -> None:
     with open_thrift(gateway, zoe) as jdbc:
         cursor = jdbc.cursor()
@@ -97,7 +97,7 @@ def test_what_a_removed_user_has_open_ends(gateway: RunningGateway, zoe: str) ->
         assert "invalid user name" in refused(lambda: spark.sql("SELECT 1").collect())
 
 
-@pytest.mark.in_turn(8, place=1)
+@pytest.mark.in_turn(4, place=1)
 def test_a_session_ends_with_its_token_and_others_go_on(gateway: RunningGateway, zoe: str) -> None:
     """A token for one endpoint is refused at others; what was opened by it ends when it is revoked."""
 
@@ -160,7 +160,7 @@ def test_what_a_removed_user_has_open_over_http_ends(
                 again.execute(opened, "SELECT 1")
 
 
-@pytest.mark.in_turn(8, place=3)
+@pytest.mark.in_turn(4, place=3)
 def test_another_user_s_sessions_go_on(gateway: RunningGateway, zoe: str) -> None:
     with open_thrift(gateway, zoe), connect(gateway.host, gateway.port, "alice", PASSWORDS["alice"]) as alice:
         assert len(sessions_of(gateway, zoe)) == 1

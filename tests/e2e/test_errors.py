@@ -24,7 +24,7 @@ from tests.e2e.wire_client import WireClient
 from tests.e2e.wire_comparison import Side
 from tests.shares import todays
 
-pytestmark = pytest.mark.in_turn(6)
+pytestmark = pytest.mark.in_turn(2)
 
 DIFFERENT = {
     # Refused before Spark, for a reason of the gateway's own.
@@ -99,7 +99,7 @@ def _compare(found: dict[str, tuple[Failure | None, Failure | None]]) -> None:
     assert len(found) >= 200 / TURNS
 
 
-@pytest.mark.in_turn(8, place=2)
+@pytest.mark.in_turn(4, place=2)
 def test_statements_fail_alike_over_thrift(world: World) -> None:
     direct, through = world.thrift
     _compare({text: (over_thrift(direct, text), over_thrift(through, text)) for text in todays(TEXTS, TURNS)})
@@ -115,7 +115,7 @@ def test_a_synchronous_call_tells_the_exception_and_its_causes(world: World) -> 
         assert one.more or kind == "files", text
 
 
-@pytest.mark.in_turn(8, place=1)
+@pytest.mark.in_turn(4, place=1)
 def test_programs_fail_alike_over_connect(world: World) -> None:
     direct, through = world.connect
     programs = {text: in_sql(text) for text in todays(TEXTS, TURNS, ahead=1)} | PROGRAMS

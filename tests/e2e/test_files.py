@@ -24,7 +24,7 @@ from gateway.settings import load_settings
 from tests.e2e.one_pack import ENDPOINTS, session, write_settings
 from tests.e2e.running import RunningGateway, Spark
 
-pytestmark = pytest.mark.in_turn(8)
+pytestmark = pytest.mark.in_turn(3)
 
 PACK = """
 service: spark
@@ -421,7 +421,7 @@ def refused(gateway: RunningGateway, endpoint: str, user: str, text: str) -> str
     return told(gateway, user, text, endpoint)
 
 
-@pytest.mark.in_turn(12)
+@pytest.mark.in_turn(6)
 @pytest.mark.parametrize("endpoint", ENDPOINTS)
 def test_who_may_promote_may_have_files_looked_at_again(
     files: RunningGateway, root: Path, endpoint: str
@@ -497,7 +497,7 @@ def test_files_become_a_table_only_when_that_is_asked_for(
         assert alice(text) == [(1, "a")]
 
 
-@pytest.mark.in_turn(12)
+@pytest.mark.in_turn(6)
 def test_operators_promote_by_the_privileges_of_a_user(files: RunningGateway, open_directory: Path) -> None:
     write(open_directory / "testasked" / "by_command" / "a.csv", "id,name\n1,a\n")
     what = "testasked/by_command"
@@ -547,7 +547,7 @@ def other(files: RunningGateway, open_directory: Path) -> Iterator[RunningGatewa
     assert running.stop() == 0
 
 
-@pytest.mark.in_turn(12)
+@pytest.mark.in_turn(6)
 def test_another_gateway_knows_at_once_whose_a_table_is(
     files: RunningGateway, other: RunningGateway, open_directory: Path
 ) -> None:
@@ -563,7 +563,7 @@ def test_another_gateway_knows_at_once_whose_a_table_is(
             alice(text)
 
 
-@pytest.mark.in_turn(12)
+@pytest.mark.in_turn(6)
 @pytest.mark.parametrize("endpoint", ENDPOINTS)
 def test_a_closed_source_opens_by_names_and_not_by_patterns(
     files: RunningGateway, open_directory: Path, endpoint: str
@@ -598,7 +598,7 @@ def test_a_closed_source_opens_by_names_and_not_by_patterns(
         assert "DENIED" in refused(files, endpoint, "alice", text)
 
 
-@pytest.mark.in_turn(12)
+@pytest.mark.in_turn(6)
 @pytest.mark.parametrize("endpoint", ENDPOINTS)
 def test_names_of_a_source_mean_its_files_and_nothing_else(
     files: RunningGateway, open_directory: Path, endpoint: str
@@ -664,7 +664,7 @@ def test_dataframes_write_no_tables_beside_those_of_files(
         assert [tuple(row) for row in frames.table("testnamed.framed").collect()] == [(1, "a")]
 
 
-@pytest.mark.in_turn(12, place=10)
+@pytest.mark.in_turn(6, place=4)
 def test_gateways_that_promote_and_forget_at_once_agree(
     files: RunningGateway, other: RunningGateway, spark: Spark, root: Path
 ) -> None:
@@ -706,7 +706,7 @@ def test_gateways_that_promote_and_forget_at_once_agree(
     assert "testlake/stormed\n" not in run_datasets(other, "list").stdout
 
 
-@pytest.mark.in_turn(12)
+@pytest.mark.in_turn(6)
 @pytest.mark.parametrize("endpoint", ENDPOINTS)
 def test_sessions_of_before_and_views_follow_what_becomes_of_the_files(
     files: RunningGateway, root: Path, endpoint: str
@@ -743,7 +743,7 @@ def test_sessions_of_before_and_views_follow_what_becomes_of_the_files(
     assert ask(files, endpoint, "alice", text) == [(3, "c")]
 
 
-@pytest.mark.in_turn(12)
+@pytest.mark.in_turn(6)
 @pytest.mark.parametrize("endpoint", ENDPOINTS)
 def test_wide_structures_are_looked_at_again(
     files: RunningGateway, spark: Spark, root: Path, endpoint: str
@@ -759,7 +759,7 @@ def test_wide_structures_are_looked_at_again(
         assert alice(f"SELECT sum(s.f39) FROM testlake.{name}") == [(6,)]
 
 
-@pytest.mark.in_turn(12)
+@pytest.mark.in_turn(6)
 @pytest.mark.parametrize("endpoint", ENDPOINTS)
 def test_what_a_promotion_left_behind_is_put_right(files: RunningGateway, root: Path, endpoint: str) -> None:
     name, dsn = f"cut_{endpoint}", find_record(load_settings(files.config))[0]
@@ -936,7 +936,7 @@ def test_who_holds_a_frame_or_a_view_reads_what_was_promoted_anew(
         alice(f"DROP VIEW {view}")
 
 
-@pytest.mark.in_turn(12)
+@pytest.mark.in_turn(6)
 def test_operators_look_again_and_forget(files: RunningGateway, root: Path, open_directory: Path) -> None:
     write(root / "kept" / "a.csv", "id,name\n1,a\n")
     assert ask(files, "thrift", "alice", "SELECT * FROM testlake.kept") == [(1, "a")]

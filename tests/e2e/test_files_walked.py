@@ -21,7 +21,7 @@ from tests.e2e.one_pack import ENDPOINTS, session, write_settings
 from tests.e2e.running import RunningGateway, Spark, until
 from tests.e2e.test_files import write
 
-pytestmark = pytest.mark.in_turn(12)
+pytestmark = pytest.mark.in_turn(3)
 
 PACK = """
 service: spark
@@ -83,7 +83,7 @@ def metric(gateway: RunningGateway, name: str, source: str) -> float | None:
     return float(values[0]) if values else None
 
 
-@pytest.mark.in_turn(12, place=1)
+@pytest.mark.in_turn(3, place=1)
 def test_what_a_walk_finds_is_told_and_made_by_nobody(
     walked: RunningGateway, spark: Spark, root: Path
 ) -> None:

@@ -15,7 +15,7 @@ from tests.bench.raw_client import RawClient, Server
 from tests.e2e.one_pack import ENDPOINTS, PASSWORD, session, write_settings
 from tests.e2e.running import RunningGateway, Spark, takes_plans
 
-pytestmark = pytest.mark.in_turn(6)
+pytestmark = pytest.mark.in_turn(2)
 
 PACK = """
 service: spark

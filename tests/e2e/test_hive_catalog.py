@@ -16,8 +16,6 @@ from tests.catalog.hive_server import hive_metastore
 from tests.e2e.one_pack import ENDPOINTS, PASSWORD, session
 from tests.e2e.running import LoopThread, RunningGateway
 
-pytestmark = pytest.mark.in_turn(12, place=3)
-
 PACK = """
 service: spark
 tags:

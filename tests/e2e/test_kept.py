@@ -15,7 +15,7 @@ from pyspark.errors import PySparkException
 from tests.e2e.one_pack import ENDPOINTS, PASSWORD, Ask, sessions, write_settings
 from tests.e2e.running import RunningGateway, Spark, until
 
-pytestmark = pytest.mark.in_turn(12)
+pytestmark = pytest.mark.in_turn(3)
 
 GONE = "FAILED_READ_FILE.FILE_NOT_EXIST"
 FRESH_S = 5.0

@@ -38,7 +38,7 @@ from tests.e2e.running import LoopThread, until
 from tests.effort import tries
 from tests.speed import patience
 
-pytestmark = pytest.mark.in_turn(6)
+pytestmark = pytest.mark.in_turn(2)
 
 SEED = 20261120
 VICTIMS = ("gateway", "gateway", "spark", "spark", "postgres", "reader", "upgrade")

@@ -22,8 +22,6 @@ from tests.e2e.one_pack import ENDPOINTS, PASSWORD, Thrift, session, write_setti
 from tests.e2e.running import RunningGateway, Spark, until
 from tests.speed import patience
 
-pytestmark = pytest.mark.in_turn(12, place=0)
-
 PACK = """
 service: spark
 policies:

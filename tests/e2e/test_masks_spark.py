@@ -16,7 +16,7 @@ from gateway.policy.transformers import KEEP, Masking, hive_masking
 from tests.e2e.one_pack import ENDPOINTS, PASSWORD, session, write_settings
 from tests.e2e.running import RunningGateway, Spark
 
-pytestmark = pytest.mark.in_turn(6)
+pytestmark = pytest.mark.in_turn(2)
 
 PAGE = Path(__file__).parents[2] / "docs" / "masks.md"
 ANSI = ("true", "false")

@@ -17,8 +17,6 @@ from tests.catalog.gravitino_double import METALAKE, Gravitino
 from tests.e2e.one_pack import ENDPOINTS, PASSWORD, session, write_settings
 from tests.e2e.running import LoopThread, RunningGateway, Spark
 
-pytestmark = pytest.mark.in_turn(12, place=5)
-
 SECRET = "s3cret-of-the-metalake"
 CLASS = "org.apache.spark.sql.execution.datasources.v2.jdbc.JDBCTableCatalog"
 DRIVER = "org.apache.derby.iapi.jdbc.AutoloadedDriver"

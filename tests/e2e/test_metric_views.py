@@ -19,7 +19,7 @@ from tests.e2e.lab import CANARY, PASSWORD
 from tests.e2e.one_pack import ENDPOINTS, Ask
 from tests.e2e.running import RunningGateway, Spark, connect, query
 
-pytestmark = pytest.mark.in_turn(6)
+pytestmark = pytest.mark.in_turn(2)
 
 SHOWN = "id, region, dept, pay, concat('x', right(ssn, 1)) AS ssn"
 MADE = (

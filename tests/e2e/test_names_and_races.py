@@ -19,7 +19,7 @@ from tests.e2e.running import RunningGateway, Spark
 USER = "mallory"
 
 
-pytestmark = pytest.mark.in_turn(4)
+pytestmark = pytest.mark.in_turn(2)
 
 
 @pytest.fixture(scope="module")

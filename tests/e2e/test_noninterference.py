@@ -23,7 +23,7 @@ from tests.property.world import DATABASE, PRINCIPAL, copy_statements, statement
 from tests.shares import todays
 from tests.tpch.governed import UNGOVERNED
 
-pytestmark = pytest.mark.in_turn(6)
+pytestmark = pytest.mark.in_turn(2)
 
 QUERIES = todays(range(80), 4)
 """Seeds; a failure names its seed, and `of_seed(seed)` in tests/property makes it again."""

@@ -37,8 +37,6 @@ from tests.backends.fake_hive_server import Answer, FakeHiveServer, Fault, Silen
 from tests.e2e.running import LoopThread, RunningGateway, until
 from tests.speed import patience
 
-pytestmark = pytest.mark.in_turn(6, place=0)  # the first one starts the gateway
-
 PASSWORD = "correct horse battery"
 PACK = """
 service: spark

@@ -20,8 +20,6 @@ from tests.e2e.jars import make_jar
 from tests.e2e.running import PASSWORDS, LoopThread, RunningGateway, Spark, answers, connect, until
 from tests.speed import patience
 
-pytestmark = pytest.mark.in_turn(12, place=2)
-
 SERVICE = "META-INF/services/org.apache.spark.sql.SparkSessionExtensionsProvider"
 PARSER = "other.Loose$Parser"
 SALARY = 424242

@@ -20,8 +20,6 @@ from tests.e2e.conftest import write_settings
 from tests.e2e.running import RunningGateway, Spark, connect_session, query, takes_plans, until
 from tests.speed import patience
 
-pytestmark = pytest.mark.in_turn(12, place=5)
-
 STATEMENTS = (
     ("bob", "SELECT name, email, phone, hired FROM hr.employee WHERE id < 20"),
     ("bob", "SELECT name, email, card, region FROM sales.customer"),

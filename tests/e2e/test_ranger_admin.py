@@ -30,7 +30,7 @@ from gateway.settings.loading import load_settings
 from tests.e2e.running import PASSWORDS, RunningGateway, Spark, connect, until
 from tests.speed import patience
 
-pytestmark = pytest.mark.in_turn(6)
+pytestmark = pytest.mark.in_turn(2)
 
 SERVICE = "lake"
 KEEPER, PLUGIN, PASSWORD = "ruth", "poller", "correct horse battery"

@@ -12,7 +12,7 @@ import pytest
 from tests.e2e.one_pack import Ask, sessions, write_settings
 from tests.e2e.running import RunningGateway, Spark
 
-pytestmark = pytest.mark.in_turn(6)
+pytestmark = pytest.mark.in_turn(2)
 
 PASSWORD = "correct horse battery"
 PACK = """

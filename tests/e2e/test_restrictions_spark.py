@@ -17,7 +17,7 @@ from tests.effort import EFFORT, tries
 from tests.policy.reference_reader import holds, shown
 from tests.policy.restricted_tables import OPEN, SALT, answer, schema, table
 
-pytestmark = pytest.mark.in_turn(6)
+pytestmark = pytest.mark.in_turn(2)
 
 BYTES = bytes.fromhex(SALT)
 ANSI = ("true", "false")

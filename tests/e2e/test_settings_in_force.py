@@ -18,8 +18,6 @@ from pyspark.errors import PySparkException
 from tests.e2e.one_pack import ENDPOINTS, PASSWORD, Ask, session, write_settings
 from tests.e2e.running import RunningGateway, Spark, connect_session, until
 
-pytestmark = pytest.mark.in_turn(12, place=4)
-
 ZONE = "spark.sql.session.timeZone"
 ANSI = "spark.sql.ansi.enabled"
 PACK = """

@@ -53,9 +53,6 @@ policies:
 """
 
 
-pytestmark = pytest.mark.in_turn(6, place=3)  # with its Spark
-
-
 class Gates:
     """Where Spark waits."""
 
@@ -225,7 +222,7 @@ def begin(side: Side, text: str) -> Any:
 
 
 @pytest.mark.parametrize("place", PLACES)
-@pytest.mark.in_turn(12, place=3)
+@pytest.mark.in_turn(2, place=0)
 def test_it_runs_until_it_has_finished(both: Both, gates: Gates, place: str) -> None:
     def made(word: str) -> Conversation:
         table = f"{place}_{word}"
@@ -338,7 +335,7 @@ def test_names_may_be_looked_up_for_as_long(both: Both, gates: Gates, for_ms: in
 
 
 @pytest.mark.parametrize("place", PLACES)
-@pytest.mark.in_turn(12, place=3)
+@pytest.mark.in_turn(2, place=0)
 def test_it_is_cancelled(both: Both, gates: Gates, place: str) -> None:
     def made(word: str) -> Conversation:
         table = f"{place}_cancelled_{word}"
@@ -363,7 +360,7 @@ def test_it_is_cancelled(both: Both, gates: Gates, place: str) -> None:
 
 
 @pytest.mark.parametrize("place", PLACES)
-@pytest.mark.in_turn(12, place=9)
+@pytest.mark.in_turn(2, place=1)
 def test_it_is_closed_at_once(both: Both, gates: Gates, place: str) -> None:
     def made(word: str) -> Conversation:
         table = f"{place}_closed_{word}"
@@ -496,7 +493,7 @@ def answered(work: Callable[[], Any]) -> Any:
 
 
 @pytest.mark.parametrize("for_ms", HOW_LONG)
-@pytest.mark.in_turn(12, place=9)
+@pytest.mark.in_turn(2, place=1)
 def test_plans_say_what_they_say(both: Both, gates: Gates, for_ms: int) -> None:
     def one(name: str, word: str) -> Any:
         tables = {place: f"{place}_{name.replace(' ', '')}_{word}" for place in PLACES}
@@ -526,7 +523,7 @@ def states(session: Frames) -> list[int]:
 
 
 @pytest.mark.parametrize("place", PLACES)
-@pytest.mark.in_turn(12, place=3)
+@pytest.mark.in_turn(2, place=0)
 def test_a_plan_is_interrupted(both: Both, gates: Gates, place: str) -> None:
     def one(word: str) -> list[Any]:
         table = f"{place}_interrupted_{word}"
@@ -546,7 +543,7 @@ def test_a_plan_is_interrupted(both: Both, gates: Gates, place: str) -> None:
 
 
 @pytest.mark.parametrize("place", PLACES)
-@pytest.mark.in_turn(12, place=3)
+@pytest.mark.in_turn(2, place=0)
 def test_a_client_comes_back_to_a_plan(both: Both, gates: Gates, place: str) -> None:
     def one(word: str) -> list[Any]:
         table = f"{place}_again_{word}"
@@ -577,7 +574,7 @@ def test_a_client_comes_back_to_a_plan(both: Both, gates: Gates, place: str) -> 
 
 
 @pytest.mark.parametrize("how", ["all", "tag", "id"])
-@pytest.mark.in_turn(12, place=9)
+@pytest.mark.in_turn(2, place=1)
 def test_a_plan_is_interrupted_while_its_names_are_looked_up(both: Both, gates: Gates, how: str) -> None:
     """Spark has not heard of it yet; to its client it runs."""
     table = f"analysis_lookup_{how}"

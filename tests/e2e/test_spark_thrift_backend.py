@@ -25,8 +25,6 @@ from gateway.wire.tcli import TFetchOrientation, TOperationState
 from tests.e2e.running import Spark
 from tests.speed import patience
 
-pytestmark = pytest.mark.in_turn(12, place=5)
-
 ALICE = Principal(user="alice")
 
 

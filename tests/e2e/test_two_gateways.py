@@ -19,7 +19,7 @@ from tests.e2e.conftest import write_settings
 from tests.e2e.running import RunningGateway, Spark, connect_session
 from tests.e2e.test_connect_doors import MASKED, NAMES
 
-pytestmark = pytest.mark.in_turn(6)
+pytestmark = pytest.mark.in_turn(2)
 ISSUER = "https://first.example"
 INNER = """
 service: spark

@@ -23,7 +23,7 @@ from tests.e2e.one_pack import ENDPOINTS, PASSWORD, Ask, sessions, write_setting
 from tests.e2e.running import RunningGateway, Spark, connect, takes_plans
 from tests.judge_world import World
 
-pytestmark = pytest.mark.in_turn(6)
+pytestmark = pytest.mark.in_turn(2)
 
 GROUPS = {"hal": ["hr"], "ann": [], "ray": []}
 PACK = """

@@ -28,7 +28,7 @@ from tests.audit.samples import cleared
 from tests.jobs.records import DAY, NOW, day_of_events, fill, statement
 from tests.jobs.worker import Ran, Worker, archive_of
 
-pytestmark = pytest.mark.in_turn(12)
+pytestmark = pytest.mark.in_turn(3)
 
 KEY = Ed25519PrivateKey.generate()
 PUBLIC = KEY.public_key().public_bytes_raw()

@@ -33,8 +33,6 @@ from tests.jobs.replay.test_replay import NEW, OLD, recorded
 from tests.jobs.test_closure import PACK, PROPAGATION, draw
 from tests.judge_world import World
 
-pytestmark = pytest.mark.in_turn(12, place=1)
-
 ROOT = Path(__file__).resolve().parents[2]
 KEY = Ed25519PrivateKey.generate()
 MAIN = "org.apache.spark.sql.connect.service.SparkConnectServer"

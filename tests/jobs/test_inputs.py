@@ -38,7 +38,7 @@ from tests.jobs.replay.test_replay import NEW, OLD, recorded
 from tests.jobs.test_closure import PACK, PROPAGATION, draw
 from tests.judge_world import World
 
-pytestmark = pytest.mark.in_turn(12)
+pytestmark = pytest.mark.in_turn(3)
 
 KEY = Ed25519PrivateKey.generate().public_key().public_bytes_raw()
 CLOSURE = {"pack": PACK, "propagation": PROPAGATION}

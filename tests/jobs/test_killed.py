@@ -23,7 +23,7 @@ from tests.jobs.records import NOW, day_of_events, fill
 from tests.jobs.test_closure import PACK, PROPAGATION, draw
 from tests.jobs.worker import Worker, archive_of, classify_of, closure_of, recommend_of, rollups_of
 
-pytestmark = pytest.mark.in_turn(12)
+pytestmark = pytest.mark.in_turn(3)
 
 CLOSURE = {"pack": PACK, "propagation": PROPAGATION}
 TABLES = {

@@ -36,8 +36,6 @@ from tests.jobs.worker import (
 )
 from tests.judge_world import World
 
-pytestmark = pytest.mark.in_turn(12, place=7)
-
 KEY = Ed25519PrivateKey.generate()
 
 

@@ -34,7 +34,7 @@ from tests.audit.samples import cleared, refused
 from tests.jobs.records import DAY, NOW, at, day_of_events, fill, identity, statement, written
 from tests.jobs.worker import Ran, Worker, archive_of, rollups_of
 
-pytestmark = pytest.mark.in_turn(6)
+pytestmark = pytest.mark.in_turn(2)
 
 SUMMARIES = ("rollup_usage", "rollup_refusal", "rollup_statement", "rollup_latency")
 KEY = Ed25519PrivateKey.generate()
@@ -114,7 +114,7 @@ async def test_usage_is_what_the_record_says(place: Place) -> None:
         assert DAY <= row["first_at"] <= row["last_at"] < DAY + timedelta(days=1)
 
 
-@pytest.mark.in_turn(12)
+@pytest.mark.in_turn(4)
 async def test_refusals_are_counted_with_logins(place: Place) -> None:
     await place.fill(day_of_events(count=48))
     await place.roll_up()
@@ -345,7 +345,7 @@ async def test_a_count_reads_no_column(place: Place) -> None:
     assert {row["statements"] for row in tagged} == {1}
 
 
-@pytest.mark.in_turn(12)
+@pytest.mark.in_turn(4)
 async def test_latencies_are_told_by_every_dimension(place: Place) -> None:
     await place.fill(day_of_events(count=40))
     await place.connection.execute(
@@ -374,7 +374,7 @@ async def test_latencies_are_told_by_every_dimension(place: Place) -> None:
     assert not await reports.find_slow_shapes(place.connection, RollupFilter(tag="NAME"))
 
 
-@pytest.mark.in_turn(12)
+@pytest.mark.in_turn(4)
 async def test_late_events_land_in_their_own_hour_and_ends_in_that_of_their_statement(
     place: Place, database: str
 ) -> None:
@@ -406,7 +406,7 @@ async def test_late_events_land_in_their_own_hour_and_ends_in_that_of_their_stat
     assert (row["day"], row["finished"], row["rows"]) == (DAY.date(), 1, 3)
 
 
-@pytest.mark.in_turn(12)
+@pytest.mark.in_turn(4)
 async def test_nothing_new_is_nothing_to_do(place: Place) -> None:
     ran = await place.roll_up()
     assert (ran.rows_in, ran.application) == (0, "")
@@ -423,7 +423,7 @@ async def test_nothing_new_is_nothing_to_do(place: Place) -> None:
     assert await place.everything() == before
 
 
-@pytest.mark.in_turn(12)
+@pytest.mark.in_turn(4)
 async def test_days_that_went_from_postgresql_count_as_before(place: Place) -> None:
     await place.fill(day_of_events(count=30))
     # One that ends after midnight, on a day that stays.
@@ -460,7 +460,7 @@ async def test_days_that_went_from_postgresql_count_as_before(place: Place) -> N
     assert (await place.roll_up()).rows_in == 0
 
 
-@pytest.mark.in_turn(12)
+@pytest.mark.in_turn(4)
 async def test_days_that_went_before_the_roll_ups_came_to_them_count(place: Place) -> None:
     await place.roll_up()
     await place.fill(day_of_events(count=8))
@@ -497,7 +497,7 @@ async def test_a_statement_that_ends_when_the_archive_alone_has_its_verdict_has_
     assert (await place.roll_up()).rows_in == 0
 
 
-@pytest.mark.in_turn(12)
+@pytest.mark.in_turn(4)
 async def test_garbage_counts_for_nothing_and_stops_nothing(place: Place) -> None:
     await place.fill(day_of_events(count=8))
     await place.roll_up()

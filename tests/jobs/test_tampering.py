@@ -20,7 +20,7 @@ from gateway.jobs.archive import TABLE
 from tests.effort import tries
 from tests.jobs.test_verifying import FIRST, SECOND, Place, Rows, free, place
 
-pytestmark = pytest.mark.in_turn(12)
+pytestmark = pytest.mark.in_turn(3)
 
 __all__ = ["place"]
 
@@ -213,7 +213,7 @@ async def test_whatever_is_done_to_postgresql_is_found(record: Record) -> None:
     assert not await record.found()
 
 
-@pytest.mark.in_turn(6)
+@pytest.mark.in_turn(2)
 async def test_whatever_is_done_to_either_is_found_on_spark_as_well(record: Record) -> None:
     for number in range(tries(16)):
         seed = random.Random(1_000 + number)

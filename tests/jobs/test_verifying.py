@@ -32,7 +32,7 @@ from gateway.jobs.locks import LOCKS, keep_archive
 from tests.jobs.records import DAY, NOW, day_of_events, fill, statement
 from tests.jobs.worker import Ran, Worker, archive_of, verify_of
 
-pytestmark = pytest.mark.in_turn(6)
+pytestmark = pytest.mark.in_turn(2)
 
 KEY = Ed25519PrivateKey.generate()
 GATE = "gate0-00000000"

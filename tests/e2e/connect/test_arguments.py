@@ -18,7 +18,7 @@ from pyspark.sql.connect.proto import DataType, Expression, Plan
 from tests.e2e.lab import CANARY, PASSWORD
 from tests.e2e.running import RunningGateway, Spark
 
-pytestmark = pytest.mark.in_turn(6)
+pytestmark = pytest.mark.in_turn(2)
 
 USER = "mallory"
 

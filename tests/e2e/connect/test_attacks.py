@@ -26,7 +26,7 @@ from tests.e2e.connect import world
 from tests.e2e.connect.framework import fresh
 from tests.e2e.running import RunningGateway, Spark, query
 
-pytestmark = pytest.mark.in_turn(6)
+pytestmark = pytest.mark.in_turn(2)
 
 SECRET = f"{world.CANARY}-in-a-file"
 

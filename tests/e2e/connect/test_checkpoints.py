@@ -17,7 +17,7 @@ from gateway.frontends.users import set_user
 from tests.e2e.running import RunningGateway, Spark, query, until
 from tests.speed import patience
 
-pytestmark = pytest.mark.in_turn(6)
+pytestmark = pytest.mark.in_turn(2)
 
 PASSWORD = "correct horse battery"
 CANARY = "CANARY"

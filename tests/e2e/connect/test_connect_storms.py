@@ -21,7 +21,7 @@ from tests.e2e.connect.test_kills import Counter, kill, settings_with_port, tabl
 from tests.e2e.running import RunningGateway, Spark, until
 from tests.speed import patience
 
-pytestmark = pytest.mark.in_turn(6)
+pytestmark = pytest.mark.in_turn(2)
 
 MEGABYTE = 2**20
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
@@ -90,7 +90,7 @@ def test_large_messages_of_strangers_are_not_kept(stormy: RunningGateway, method
 
 
 @pytest.mark.timeout(1800)
-@pytest.mark.in_turn(6, place=0)
+@pytest.mark.in_turn(2, place=0)
 def test_a_client_that_reads_slowly_outlives_kills(stormy: RunningGateway) -> None:
     """Whatever was on its way to it is lost with the gateway, and Spark still has it."""
     with recorded_session(stormy, world.ALLOWED, Counter()) as session:

@@ -16,7 +16,7 @@ from tests.e2e.connect import world
 from tests.e2e.running import RunningGateway, Spark, connect, query
 from tests.shares import in_turn
 
-pytestmark = pytest.mark.in_turn(6)
+pytestmark = pytest.mark.in_turn(2)
 
 DATABASE = "filter_first"
 FILTERS = {

@@ -32,7 +32,7 @@ from tests.e2e.running import LoopThread, RunningGateway, Spark, answers, until
 from tests.e2e.wire_client import StatusError, WireClient
 from tests.speed import patience
 
-pytestmark = pytest.mark.in_turn(12)
+pytestmark = pytest.mark.in_turn(3)
 
 ROWS = 3_000_000
 COLUMNS = ("id", "id * 3 AS a", "CAST(id AS DOUBLE) / 2 AS b", "concat('row ', id) AS c")

@@ -23,7 +23,7 @@ from tests.e2e.connect.test_kills import Counter, settings_with_port
 from tests.e2e.running import LoopThread, RunningGateway, Spark, until
 from tests.speed import patience
 
-pytestmark = pytest.mark.in_turn(6)
+pytestmark = pytest.mark.in_turn(2)
 
 State = pb.GetStatusResponse.OperationStatus
 RUNNING = State.OPERATION_STATE_RUNNING
@@ -61,7 +61,7 @@ def decided(gateway: RunningGateway, loop: LoopThread, words: str) -> int:
 
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("ends", ["before the gateway is back", "later"])
-@pytest.mark.in_turn(12)
+@pytest.mark.in_turn(4)
 def test_an_insert_is_not_run_twice(
     ends: str, gateway: RunningGateway, connect_world: Spark, session_loop: LoopThread
 ) -> None:

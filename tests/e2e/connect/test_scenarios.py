@@ -18,7 +18,7 @@ from tests.e2e.connect.framework import SCENARIOS, Scenario
 from tests.shares import turn
 
 VERSIONS = {client: tuple(int(part) for part in client.split(".")) for client in CLIENTS}
-TURNS = {client: 20 if client == BASELINE else 60 for client in CLIENTS}
+TURNS = {client: 10 if client == BASELINE else 20 for client in CLIENTS}
 """By day a client runs one scenario in so many, on each day others. The older client sends what the newer one
 does, but for details."""
 

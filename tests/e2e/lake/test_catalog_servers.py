@@ -27,7 +27,7 @@ from tests.e2e.running import LoopThread, RunningGateway
 from tests.e2e.wire_client import WireClient
 from tests.frontends.test_jwt_logins import KEY, public, token
 
-pytestmark = pytest.mark.in_turn(6)
+pytestmark = pytest.mark.in_turn(3)
 
 PACK = """
 service: spark
@@ -201,7 +201,7 @@ def twins(
         yield twins
 
 
-@pytest.mark.in_turn(6)
+@pytest.mark.in_turn(3)
 def test_as_over_a_copy_made_beforehand(twins: Twins) -> None:
     twins.all_same(READS)
     assert not twins.ours.ask("SELECT * FROM customer").error

@@ -12,7 +12,7 @@ from tests.e2e.lake.worlds import LakeSpark, OpenLake
 from tests.e2e.one_pack import session
 from tests.e2e.running import RunningGateway
 
-pytestmark = pytest.mark.in_turn(6)
+pytestmark = pytest.mark.in_turn(3)
 
 PACK = """
 service: spark

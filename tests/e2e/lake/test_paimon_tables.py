@@ -16,7 +16,7 @@ from tests.e2e.lake.renames import (
 from tests.e2e.lake.worlds import LakeSpark, OpenLake, Twins, statements
 from tests.e2e.running import RunningGateway
 
-pytestmark = pytest.mark.in_turn(6)
+pytestmark = pytest.mark.in_turn(3)
 
 PACK = """
 service: spark
@@ -154,7 +154,7 @@ def twins(lake: LakeSpark, gateway: RunningGateway) -> Iterator[Twins]:
 
 
 @pytest.mark.parametrize("text", statements(SAME))
-@pytest.mark.in_turn(6)
+@pytest.mark.in_turn(3)
 def test_as_over_a_copy_made_beforehand(twins: Twins, text: str) -> None:
     answer = twins.same(text)
     assert not answer.error
@@ -263,7 +263,7 @@ CREATE TEMPORARY VIEW v AS SELECT * FROM `customer$ro`
 
 
 @pytest.mark.parametrize("text", statements(PAST_THE_MASKS))
-@pytest.mark.in_turn(6)
+@pytest.mark.in_turn(3)
 def test_no_way_past_the_masks(lake: LakeSpark, twins: Twins, text: str) -> None:
     warehouse = f"{lake.warehouse}/paimon"
     message = twins.refusal(text.replace("{warehouse}", warehouse))

@@ -68,7 +68,7 @@ def cursor(lake: LakeSpark) -> Iterator[Any]:
     connection.close()
 
 
-@pytest.mark.in_turn(8)
+@pytest.mark.in_turn(4)
 async def test_no_error_tells_of_a_hidden_row(lake: LakeSpark, parser: ReaderPool, cursor: Any) -> None:
     world = filtered_world()
     open_ones = 0
@@ -93,7 +93,7 @@ async def test_no_error_tells_of_a_hidden_row(lake: LakeSpark, parser: ReaderPoo
     assert rows(cursor, governed) == rows(cursor, FAILS.format(fact="fact_copy"))
 
 
-@pytest.mark.in_turn(8)
+@pytest.mark.in_turn(4)
 async def test_partitions_are_chosen_by_conditions_and_joins(
     lake: LakeSpark, parser: ReaderPool, cursor: Any
 ) -> None:

@@ -131,7 +131,7 @@ def stored(lake: LakeSpark, format_: str, name: str) -> list[Any]:
 
 @pytest.mark.parametrize("endpoint", ["thrift", "connect"])
 @pytest.mark.parametrize("format_", DATABASES)
-@pytest.mark.in_turn(6)
+@pytest.mark.in_turn(3)
 def test_what_is_hidden_outlives_what_formats_have(
     ask: Any, lake: LakeSpark, format_: str, endpoint: str
 ) -> None:
@@ -158,7 +158,7 @@ def test_what_is_hidden_outlives_what_formats_have(
 
 @pytest.mark.parametrize("endpoint", ["thrift", "connect"])
 @pytest.mark.parametrize("format_", DATABASES)
-@pytest.mark.in_turn(6)
+@pytest.mark.in_turn(3)
 def test_what_came_meanwhile_outlives_them_too(
     ask: Any, lake: LakeSpark, format_: str, endpoint: str
 ) -> None:
@@ -176,7 +176,7 @@ def test_what_came_meanwhile_outlives_them_too(
 
 
 @pytest.mark.parametrize("format_", DATABASES)
-@pytest.mark.in_turn(6)
+@pytest.mark.in_turn(3)
 def test_what_is_hidden_outlives_frames(gateway: RunningGateway, lake: LakeSpark, format_: str) -> None:
     with gateway.session("hob", PASSWORD) as session:
         for name in TABLES:
@@ -189,7 +189,7 @@ def test_what_is_hidden_outlives_frames(gateway: RunningGateway, lake: LakeSpark
 
 
 @pytest.mark.parametrize("format_", DATABASES)
-@pytest.mark.in_turn(6)
+@pytest.mark.in_turn(3)
 def test_whoever_may_drop_by_name_replaces(ask: Any, lake: LakeSpark, format_: str) -> None:
     lea, db = ask("thrift", "lea"), DATABASES[format_]
     for name in TABLES:

@@ -52,7 +52,7 @@ FILTER = """
     on: {catalog: spark_catalog, database: named, table: pay}
     filter: [{users: [ann], where: "region = 'EMEA'"}]
 """
-pytestmark = pytest.mark.in_turn(4)
+pytestmark = pytest.mark.in_turn(2)
 Put = Callable[[str], None]
 
 

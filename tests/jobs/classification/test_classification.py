@@ -18,8 +18,6 @@ from tests.jobs.classification.corpus import card, email, full_name, iban
 from tests.jobs.records import NOW, fill
 from tests.jobs.worker import Ran, Worker, classify_of
 
-pytestmark = pytest.mark.in_turn(3)
-
 R = random.Random(11)
 PEOPLE = [(n, full_name(R), email(R), card(R)) for n in range(150)]
 

@@ -22,7 +22,7 @@ from tests.audit.samples import cleared
 from tests.jobs.records import DAY, NOW, at, fill, identity
 from tests.jobs.worker import Ran, Worker, recommend_of, rollups_of
 
-pytestmark = pytest.mark.in_turn(12)
+pytestmark = pytest.mark.in_turn(3)
 
 PACK = """\
 service: spark

@@ -334,7 +334,7 @@ def told(report: ReplayReport) -> set[tuple[Any, ...]]:
 
 
 @pytest.mark.asyncio(loop_scope="session")
-@pytest.mark.in_turn(8, place=2)
+@pytest.mark.in_turn(4, place=2)
 async def test_a_replay_tells_what_judging_each_statement_tells(place: Ground, reader: ReaderPool) -> None:
     events = await recorded(place.world, reader)
     again = [dataclasses.replace(one) for one in await recorded(place.world, reader, number=2)]
@@ -360,7 +360,7 @@ async def test_a_replay_tells_what_judging_each_statement_tells(place: Ground, r
 
 
 @pytest.mark.asyncio(loop_scope="session")
-@pytest.mark.in_turn(6)
+@pytest.mark.in_turn(3)
 async def test_the_same_policies_change_nothing(place: Ground, reader: ReaderPool) -> None:
     await fill(place.dsn, await recorded(place.world, reader))
     _, report = await place.replay(new=OLD)
@@ -368,7 +368,7 @@ async def test_the_same_policies_change_nothing(place: Ground, reader: ReaderPoo
 
 
 @pytest.mark.asyncio(loop_scope="session")
-@pytest.mark.in_turn(8, place=0)
+@pytest.mark.in_turn(4, place=0)
 async def test_names_stand_for_what_they_stood_for(place: Ground, reader: ReaderPool) -> None:
     """Tables that are gone since are judged by the record; of what was refused names of now are known."""
     await fill(place.dsn, await recorded(place.world, reader))
@@ -388,7 +388,7 @@ async def test_names_stand_for_what_they_stood_for(place: Ground, reader: Reader
 
 
 @pytest.mark.asyncio(loop_scope="session")
-@pytest.mark.in_turn(6)
+@pytest.mark.in_turn(3)
 async def test_what_cannot_be_judged_is_counted_with_the_reason(place: Ground, reader: ReaderPool) -> None:
     events = await recorded(place.world, reader, STATEMENTS[:6])
     bare = {name: value for name, value in events[0].body.items() if name != "lineage"}
@@ -416,7 +416,7 @@ async def test_what_cannot_be_judged_is_counted_with_the_reason(place: Ground, r
 
 
 @pytest.mark.asyncio(loop_scope="session")
-@pytest.mark.in_turn(8, place=3)
+@pytest.mark.in_turn(4, place=3)
 async def test_dataframes_are_judged_by_their_plans(place: Ground, reader: ReaderPool) -> None:
     """With the rest of the record around them; what a plan's SQL and its messages read counts the same."""
     await fill(place.dsn, [*await recorded_frames(place.world, reader), *await recorded(place.world, reader)])
@@ -441,7 +441,7 @@ async def test_dataframes_are_judged_by_their_plans(place: Ground, reader: Reade
 
 
 @pytest.mark.asyncio(loop_scope="session")
-@pytest.mark.in_turn(8, place=0)
+@pytest.mark.in_turn(4, place=0)
 async def test_a_killed_replay_leaves_nothing_and_old_ones_go(place: Ground, reader: ReaderPool) -> None:
     await fill(place.dsn, await recorded(place.world, reader, STATEMENTS[:2]))
     for _ in range(2):
@@ -457,7 +457,7 @@ async def test_a_killed_replay_leaves_nothing_and_old_ones_go(place: Ground, rea
 
 
 @pytest.mark.asyncio(loop_scope="session")
-@pytest.mark.in_turn(8, place=3)
+@pytest.mark.in_turn(4, place=3)
 async def test_days_that_only_the_archive_has(place: Ground, reader: ReaderPool) -> None:
     events = await recorded(place.world, reader)
     await fill(place.dsn, events)
