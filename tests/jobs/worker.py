@@ -92,6 +92,7 @@ def options() -> SparkOptions:
             "spark.sql.codegen.factoryMode": "NO_CODEGEN",
             "spark.driver.extraJavaOptions": JAVA_OPTIONS,
             "spark.ui.liveUpdate.period": "1h",
+            "spark.buffer.pageSize": "1m",
         },
         stop=False,
     )
