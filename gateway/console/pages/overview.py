@@ -179,11 +179,13 @@ def _figures(
     ages = [one["age_s"] for told in health.values() for one in told["policies"] if one["age_s"] is not None]
     away = [name for name, one in health.items() if not one["ledger"]["connected"]]
     troubles = sum(bool(one.trouble) for one in parts)
+    has_workers = any(_worker_of(one) for one in health.values())
     return (
         Figure(
             label="Gateways",
             value=f"{len(health)}" + (f" of {len(health) + silent}" if silent else ""),
-            meaning="that answer now, of those that share this audit database",
+            meaning="that answer now, of those that share this audit database"
+            + ("; each worker of a gateway counts as one" if has_workers else ""),
             is_bad=bool(silent),
         ),
         Figure(
@@ -239,10 +241,16 @@ def _of_gateway(name: str, told: Mapping[str, Any]) -> Figure:
     return Figure(
         label=name,
         value=f"up {_age(told['up_s'])}",
-        meaning=f"version {told['version']}, policies version {told['policy_version']}, "
+        meaning=f"{_worker_of(told)}version {told['version']}, policies version {told['policy_version']}, "
         f"{told['running']} running, {told['waiting']} waiting{lag}",
         is_bad=any(told["parts"].values()),
     )
+
+
+def _worker_of(told: Mapping[str, Any]) -> str:
+    """Say which of a gateway's workers it is; nothing of one that has none, or of an earlier version."""
+    number, of = told.get("worker", (1, 1))
+    return f"worker {number} of {of}, " if of > 1 else ""
 
 
 def _source(gateway: str, one: Mapping[str, Any]) -> SourceHealth:
