@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 
 import pytest_asyncio
 
-from tests.console.doors import DOORS, PARTS, Door
+from tests.console.doors import DOORS, PARTS
 from tests.console.fakes import Browser, FakeConsole, as_user, serving
 
 ASK = next(one for one in DOORS if one.is_form and one.used.name == "ask_access")
@@ -25,11 +25,11 @@ async def browser(console: FakeConsole) -> AsyncIterator[Browser]:
         yield found
 
 
-async def send(somebody: Browser, csrf: str, door: Door = ASK, **headers: str) -> tuple[int, str]:
-    given = door.given(csrf)["data"] | {"reason": REASON}
+async def send(somebody: Browser, csrf: str, **headers: str) -> tuple[int, str]:
+    given = ASK.given(csrf)["data"] | {"reason": REASON}
     came_from = f"{somebody.url}/console/requests/new?table=hr.employee"
     status, page, answered = await somebody.ask(
-        "POST", door.path, data=given, headers={"Referer": came_from, **headers}
+        "POST", ASK.path, data=given, headers={"Referer": came_from, **headers}
     )
     assert "no-store" in answered["Cache-Control"]
     return status, page

@@ -32,6 +32,7 @@ from gateway.console.pages.mine import (
 )
 from gateway.console.pages.overview import OverviewPage, build_overview_part, sum_up
 from gateway.console.routes import NoParameters
+from gateway.console.shared_answers import SharedAnswer
 from gateway.console.site import STREAMS_OF_ONE
 from gateway.console.texts import ShownTexts
 from gateway.errors import LedgerUnavailable
@@ -164,7 +165,7 @@ async def test_many_viewers_are_one_question(gateways: Gateways) -> None:
     for _ in range(5):
         await live.show(viewer("ben"), LiveParameters())
     assert gateways.asked == 1
-    gateways.now += 5
+    gateways.now += 50
     await live.show(viewer("ben"), LiveParameters())
     assert gateways.asked == 2
 
@@ -457,7 +458,8 @@ async def test_what_all_see_alike_is_written_once(monkeypatch: pytest.MonkeyPatc
         parts = {page.split("<dl", 1)[1].split("</main>")[0] for page in pages.values()}
         assert len(parts) == 1
         now[0], cleared[0] = 100.0, 4711
-        assert "4,711" in (await somebody.ask("GET", "/console/overview"))[1]
+        ann = await as_user(console, nobody, "ann")
+        assert "4,711" in (await ann.ask("GET", "/console/overview"))[1]
 
 
 async def test_viewers_see_an_old_overview_at_once_while_a_newer_is_asked_for() -> None:
@@ -478,10 +480,33 @@ async def test_viewers_see_an_old_overview_at_once_while_a_newer_is_asked_for() 
         assert asked == [1]
         now[0] = 10.0
         assert (await ben.ask("GET", "/console/overview"))[0] == 200
-        assert page._renewing is not None
-        await page._renewing
+        assert page.shared._renewing is not None
+        await page.shared._renewing
         assert asked == [2]
         away[0], now[0] = True, 100.0
         status, text, _ = await ben.ask("GET", "/console/overview")
         assert (status, "away" in text) == (503, True), "not an old one for ever"
         assert [one[1] for one in console.recorded] == ["show_overview"], "once in a while"
+
+
+async def test_what_is_changed_while_gateways_answer_is_asked_for_again() -> None:
+    now, asked, answer = [0.0], [0], asyncio.Event()
+
+    async def ask() -> int:
+        asked[0] += 1
+        told = asked[0]
+        await answer.wait()
+        return told
+
+    shared = SharedAnswer(ask, lambda: now[0], kept_s=2, old_s=5)
+    first, same = asyncio.create_task(shared.get()), asyncio.create_task(shared.get())
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    shared.forget()
+    answer.set()
+    assert tuple(await asyncio.gather(first, same)) == (1, 2), "what came before the change is not all's"
+    assert await shared.get() == 2
+    now[0] = 3.0
+    assert await shared.get() == 2, "an old one at once"
+    assert await shared.get_new() == 3, "a new one to who wants it"
+    assert await shared.get() == 3
