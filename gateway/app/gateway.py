@@ -348,8 +348,9 @@ class Gateway:
             self._stop_taking()
         every_s = settings.policies.reload_s
         requests = GatewayRequests(open_sessions, users, sparks)
+        worker = self._reloading.worker, settings.workers
         requests.tell_health = GatewayHealth(
-            probes.admin, self.metrics, ledger, rules, sparks, open_sessions, lineage_state(lineage)
+            probes.admin, self.metrics, ledger, rules, sparks, open_sessions, lineage_state(lineage), worker
         ).tell
         self._background += [
             rules.watch(),

@@ -33,8 +33,10 @@ class GatewayHealth:
         sparks: Sparks,
         sessions: OpenSessions,
         lineage: Callable[[], Mapping[str, Any] | None],
+        worker: tuple[int, int],
     ) -> None:
-        """`lineage`: how far its graph follows the record; None where it does not."""
+        """`lineage`: how far its graph follows the record; None where it does not. `worker`: which of how
+        many workers it is."""
         self._admin = admin
         self._metrics = metrics
         self._ledger = ledger
@@ -42,6 +44,7 @@ class GatewayHealth:
         self._sparks = sparks
         self._sessions = sessions
         self._lineage = lineage
+        self._worker = worker
         self._started = time.monotonic()
 
     async def tell(self) -> dict[str, Any]:
@@ -51,6 +54,7 @@ class GatewayHealth:
         waiting = sum(one.state in ("decided", "queued") for one in running)
         return {
             "version": __version__,
+            "worker": self._worker,
             "up_s": round(time.monotonic() - self._started),
             "parts": dict(await self._admin.ready()),
             "sessions": len(self._sessions.all()),

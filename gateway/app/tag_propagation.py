@@ -193,6 +193,7 @@ class TagPropagation:
         return found
 
     async def _look(self, policies: PolicySet) -> Looked | None:
+        """Return what is seen. Raises TimeoutError."""
         async with asyncio.timeout(_LOOK_S), connected(self._dsn) as connection:
             engine = engine_for(policies)
             return await look(

@@ -36,7 +36,8 @@ class SyslogTarget:
     _writer: asyncio.StreamWriter | None = None
 
     async def deliver(self, lines: Sequence[ForwardLine]) -> None:
-        """Return when the server's machine has acknowledged every byte: syslog has no other confirmation."""
+        """Return when the server's machine has acknowledged every byte: syslog has no other confirmation.
+        Raises TimeoutError."""
         async with asyncio.timeout(self.timeout_s):
             reader, writer = await self._connect()
             if reader.at_eof():

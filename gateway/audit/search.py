@@ -24,6 +24,8 @@ from gateway.database.asking import asking, connect
 from gateway.errors import Faults
 from gateway.model.audit import AuditEvent
 
+ANSWER_S = 60.0
+"""How long PostgreSQL may take for each answer."""
 _ENDS = ("completed", "abandoned")
 _LIST = ", ".join(COLUMNS)
 
@@ -182,11 +184,11 @@ class _SpoolView:
 
 
 async def _connect(dsn: str) -> Any:
-    return await connect(dsn, "sluice-search", command_s=60)
+    return await connect(dsn, "sluice-search", command_s=ANSWER_S)
 
 
 async def _fetch(connection: Any, query: str, *arguments: object) -> list[AuditEvent]:
-    with asking():
+    with asking(within_s=ANSWER_S):
         try:
             rows = await connection.fetch(query, *arguments)
         except asyncpg.UndefinedTableError:

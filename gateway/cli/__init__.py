@@ -14,6 +14,10 @@ from gateway.cli.arguments import parse_arguments
 from gateway.cli.terminal import Terminal, complain
 from gateway.errors import BackendUnavailable, Faults, LedgerUnavailable, SluiceError, members_of
 
+_LATE = (
+    "something that the command waits for did not answer in time, and which it was is not known: see what "
+    "`sluice doctor` says, and try again when less else runs (SLUICE_TRACE=1 shows where)"
+)
 SERVE = "serve"
 """The command that runs until it is told to stop."""
 
@@ -56,6 +60,8 @@ def _describe_error(error: BaseException) -> tuple[str, int, Sequence[str]]:
             return error.code, exit_codes.UNAVAILABLE, (error.for_operators,)
         case SluiceError():
             return error.code, exit_codes.ERROR, (error.for_operators,)
+        case TimeoutError() if not str(error):
+            return "TIMEOUT", exit_codes.UNAVAILABLE, (_LATE,)
         case _:
             why = f"internal error: {type(error).__name__}: {error} (SLUICE_TRACE=1 shows where)"
             return "INTERNAL", exit_codes.ERROR, (why,)

@@ -21,7 +21,7 @@ from gateway.cli.settings import settings_of
 from gateway.cli.terminal import Terminal, user_name
 from gateway.database import asking
 from gateway.database.migrate import migrate
-from gateway.errors import Faults
+from gateway.errors import Faults, LedgerUnavailable
 from gateway.lineage.drawing import as_dot, as_json, as_mermaid, as_tree, edge_as_json
 from gateway.lineage.graph import (
     Direction,
@@ -37,6 +37,8 @@ from gateway.lineage.importing import ImportReport, read_scripts
 from gateway.model.statement import SessionContext
 from gateway.settings import Settings
 
+ANSWER_S = 60.0
+"""How long PostgreSQL may take for each answer."""
 SHOWN = 20
 """Statements of a kind that a report lists."""
 
@@ -57,13 +59,14 @@ def run(arguments: argparse.Namespace, terminal: Terminal) -> int:
 @asynccontextmanager
 async def connect(settings: Settings, *, make_tables: bool = True) -> AsyncIterator[Any]:
     """Have a connection to the database of the graph within. Raises LedgerUnavailable."""
-    connection = await asking.connect(find_record(settings)[0], "sluice-lineage", command_s=60)
+    connection = await asking.connect(find_record(settings)[0], "sluice-lineage", command_s=ANSWER_S)
     try:
-        if make_tables:
-            await migrate(connection)
-        yield connection
+        with asking.asking(alone=False, within_s=ANSWER_S):
+            if make_tables:
+                await migrate(connection)
+            yield connection
     finally:
-        await connection.close()
+        connection.terminate()
 
 
 async def _print_laundering(settings: Settings, arguments: argparse.Namespace, terminal: Terminal) -> int:
@@ -163,7 +166,9 @@ async def _ask(settings: Settings, arguments: argparse.Namespace, terminal: Term
                 await show_impact(connection, settings, answer, arguments, terminal)
             else:
                 await _show_walks(connection, start, arguments, terminal)
-    except asyncpg.UndefinedTableError:
+    except LedgerUnavailable as error:
+        if not isinstance(error.__cause__, asyncpg.UndefinedTableError):
+            raise
         terminal.line("the lineage graph is empty: no gateway of this version has used this database")
     return exit_codes.OK
 

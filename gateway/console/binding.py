@@ -15,6 +15,8 @@ from gateway.database.texts import storable
 
 MAX_LIST = 1_000
 """Values of a parameter that may be given several times."""
+_LEFT_EMPTY = (int, date, datetime)
+"""Types of which an empty field of a form says nothing."""
 _TRUE = {"true": True, "on": True, "1": True, "false": False, "off": False, "0": False}
 
 
@@ -27,9 +29,11 @@ def bind(parameters: type[Any], given: Mapping[str, Sequence[Any]]) -> Any:
         raise BadRequest(f"unknown parameter `{unknown[0]}`; the parameters are {told}")
     found = {}
     for name, one in known.items():
-        if name in given:
+        has_default = one.default is not MISSING or one.default_factory is not MISSING
+        is_left_empty = given.get(name) == [""] and hints[name] in _LEFT_EMPTY
+        if name in given and not (is_left_empty and has_default):
             found[name] = _read(one, hints[name], list(given[name]))
-        elif one.default is MISSING and one.default_factory is MISSING:
+        elif not has_default:
             raise BadRequest(f"`{name}` is missing")
     return parameters(**found)
 

@@ -12,8 +12,8 @@ from urllib.parse import urlencode
 import structlog
 from aiohttp import web
 
-from gateway.admin.requests import BadRequest, FromAnotherSite
-from gateway.console.forms import form_of
+from gateway.admin.requests import BadRequest
+from gateway.console.forms import FormTooOld, form_of
 from gateway.console.login_sessions import (
     LONGEST_S,
     Confirm,
@@ -92,16 +92,19 @@ class ConsoleLogin:
         return principal, derive(secret, "form")
 
     def require_token(self, token: str, given: str) -> None:
-        """Raise FromAnotherSite where a change does not come from one of our own pages. `token`: empty for
+        """Raise FormTooOld where a change does not come from one of our own pages. `token`: empty for
         who has shown a password or a token with the request itself."""
         if token and not hmac.compare_digest(token.encode(), given.encode()):  # RULE (console-csrf)
-            raise FromAnotherSite("the form is not of this session; open the page again")
+            raise FormTooOld("the form is not of this session; open the page again")
 
     def redirect(self, request: web.Request) -> web.Response:
         """Lead to the login, and from there back."""
-        wanted = request.path_qs
-        query = f"?{urlencode({'next': wanted})}" if is_local(wanted) and wanted != FRONT else ""
-        return _to(f"{PAGES}/login{query}")
+        return _to(self.address(request.path_qs))
+
+    def address(self, following: str) -> str:
+        """Return the address of the login that leads to a page."""
+        query = f"?{urlencode({'next': following})}" if is_local(following) and following != FRONT else ""
+        return f"{PAGES}/login{query}"
 
     # -- by the form ---------------------------------------------------------------------------------------
 

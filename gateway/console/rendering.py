@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from enum import Enum
+from functools import partial
 from importlib import resources
 from typing import Any
 from urllib.parse import quote, urlencode
@@ -102,6 +103,8 @@ class Renderer:
         self._menu = sorted(
             (one for part in parts for one in part.pages if one.menu), key=lambda one: (one.place, one.menu)
         )
+        self._shared: dict[str, tuple[Any, Markup]] = {}
+        """Parts of pages with the answer that each was made of."""
         self._templates = Environment(
             loader=PackageLoader("gateway.console"),
             autoescape=True,
@@ -139,7 +142,17 @@ class Renderer:
             asked=asked,
             it=it,
             here=lambda **others: fill(PAGES + page.path, {**given, **others}),
+            shared=partial(self._share, it),
         )
+
+    def _share(self, it: Any, name: str) -> Markup:
+        """Return a part of a page that is made of the answer alone, and of nothing of the viewer: it is
+        written once for all who have the same answer."""
+        known = self._shared.get(name)
+        if known is None or known[0] is not it:
+            text = self._templates.get_template(name).render(it=it)
+            known = self._shared[name] = it, Markup(text)  # noqa: S704 - the template has escaped it
+        return known[1]
 
     def template(self, name: str, *, viewer: Viewer | None = None, **values: Any) -> str:
         """Return a page that is no route's."""

@@ -34,7 +34,7 @@ from gateway.admin.requests import (
 )
 from gateway.admin.requests import log_in as log_in_by_header
 from gateway.console.binding import bind
-from gateway.console.forms import MAX_BODY, form_of
+from gateway.console.forms import MAX_BODY, form_of, list_filled_in, page_before
 from gateway.console.guards import (
     IMMUTABLE,
     Places,
@@ -196,13 +196,13 @@ class ConsoleSite:
             except NotAuthenticated as error:
                 if page and request.method == "GET":
                     return self._login.redirect(request)
-                return self._explain(request, error, page=page)
+                return await self._explain(request, error, page=page)
             except Exception as error:  # noqa: BLE001 - a request's root: whatever happens is answered
-                return self._explain(request, error, page=page)
+                return await self._explain(request, error, page=page)
 
         return answer
 
-    def _explain(self, request: web.Request, error: Exception, *, page: bool) -> web.Response:
+    async def _explain(self, request: web.Request, error: Exception, *, page: bool) -> web.Response:
         problem = problem_of(error)
         if not page:
             answer = answer_problem(problem)
@@ -211,11 +211,16 @@ class ConsoleSite:
                 answer.headers.popall("WWW-Authenticate", None)
             return answer
         viewer, csrf = _ASKER.get()
+        came_from = page_before(request)
         text = self._renderer.template(
             "problem.html",
             problem=problem,
             viewer=viewer,
             csrf_token=csrf,
+            filled_in=await list_filled_in(request, error),
+            back=came_from,
+            login=self._login.address(came_from),
+            again=request.path_qs if request.method == "GET" and is_local(request.path_qs) else "",
         )
         return _html(text, problem.status)
 
@@ -265,7 +270,7 @@ class ConsoleSite:
             raise
 
     async def _answer(self, viewer: Viewer, route: ConsoleRoute, given: Mapping[str, Any]) -> tuple[Any, Any]:
-        """Do what a route does; return its parameters and its result."""
+        """Do what a route does; return its parameters and its result. Raises TimeoutError."""
         if not viewer.may(route.who):
             await self._use(viewer, route, {})
         asked = bind(route.parameters, given)
@@ -366,7 +371,7 @@ class ConsoleSite:
     def _form(self, form: ConsoleForm) -> Callable[[web.Request], Awaitable[web.Response]]:
         async def handle(request: web.Request) -> web.Response:
             viewer, csrf = await self._viewer(request, by_header=False)
-            given = await form_of(request)
+            given = dict(await form_of(request))
             self._login.require_token(csrf, (given.pop("csrf", None) or [""])[0])
             asked, it = await self._answer(viewer, form.route, {**given, **_path_of(request)})
             address = PAGES + form.then(asked, it)

@@ -94,6 +94,7 @@ class LimitUse(SharedCounts):
         )
 
     async def _exchange(self, keys: list[Any], mine: Mapping[Any, float], others: dict[Any, float]) -> float:
+        """Tell our use and take that of others; return PostgreSQL's time. Raises TimeoutError."""
         columns = [
             [one.limit for one in keys],
             [one.subject for one in keys],

@@ -39,6 +39,7 @@ _POLL_S = 0.02
 _UNSAID = "it said nothing"
 _GRPC = re.compile(r"[A-Z]\d{4} \d\d:\d\d:\d\d\.\d+ +\d+ [\w.]+:\d+\]")
 """What a line begins with that gRPC logs, in whatever process."""
+INITDB_S = 120.0
 _OLD_SERVERS_END_S = 10.0
 
 
@@ -202,19 +203,28 @@ class EmbeddedPostgres:
         os.chown(fresh, self._account.pw_uid, self._account.pw_gid)
         command = [binaries.directory / "initdb", "-D", fresh, "-U", _SUPERUSER, "-A", "trust", "-k"]
         command += ["-E", "UTF8", "--locale=C.UTF-8", "--no-instructions"]
-        done = subprocess.run(
-            [str(part) for part in command],
-            env=self._environment(),
-            cwd="/",
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            timeout=120,
-            check=False,
-            user=self._run_uid,
-            group=self._run_gid,
-            extra_groups=self._run_groups,
-        )
+        try:
+            done = subprocess.run(
+                [str(part) for part in command],
+                env=self._environment(),
+                cwd="/",
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                timeout=INITDB_S,
+                check=False,
+                user=self._run_uid,
+                group=self._run_gid,
+                extra_groups=self._run_groups,
+            )
+        except subprocess.TimeoutExpired:
+            shutil.rmtree(fresh, ignore_errors=True)
+            raise Faults(
+                [
+                    f"initdb did not end within {INITDB_S:g} s: the machine, or the disk of "
+                    f"`{self.data_dir.parent}`, is too busy; start again"
+                ]
+            ) from None
         if done.returncode != 0:
             shutil.rmtree(fresh, ignore_errors=True)
             raise Faults([f"initdb failed: {_last_line(done.stdout)}"])

@@ -13,6 +13,7 @@ from typing import Any
 
 import aiohttp
 
+from gateway.backends.spark_thrift_options import write_basic
 from gateway.demo.tour import ENGINEER
 from gateway.errors import BackendUnavailable
 from gateway.frontends.users import set_user
@@ -65,9 +66,9 @@ async def make_service(port: int) -> None:
     """Make the service unless an earlier start did, and return when the gateway judges by it. Raises
     BackendUnavailable."""
     base = f"http://127.0.0.1:{port}"
-    login = aiohttp.BasicAuth(ENGINEER.name, ENGINEER.password)
+    login = {"Authorization": write_basic(ENGINEER.name, ENGINEER.password)}
     deadline = time.monotonic() + READY_S
-    async with aiohttp.ClientSession(auth=login) as http:
+    async with aiohttp.ClientSession(headers=login) as http:
         services = f"{base}/service/public/v2/api/service"
         async with http.get(f"{services}/name/{SERVICE}") as found:
             is_there = found.status == 200

@@ -136,6 +136,12 @@ class _Commands:
         try:
             async with asyncio.timeout(DEADLINE_S):
                 printed, complaints = await process.communicate()
+        except TimeoutError:
+            raise BackendUnavailable(
+                f"`sluice {' '.join(words)}` did not end within {DEADLINE_S:g} s, of which a machine with "
+                "nothing else to do takes 20: this one is too busy. `--no-tour` starts the demo without it; "
+                f"add `-c {self._shown}` to the command to run it yourself"
+            ) from None
         finally:
             await _stop_process(process)
         if process.returncode:

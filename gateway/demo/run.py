@@ -37,6 +37,8 @@ from gateway.session.ports import BackendError
 from gateway.settings import Settings, load_settings
 
 HOST = "127.0.0.1"
+IMPERSONATION = [{"users": [PEOPLE[0].name], "as_groups": [*PEOPLE[1].groups, *PEOPLE[2].groups]}]
+"""Who may read a few rows as others on the page of a table."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -160,6 +162,7 @@ def prepare(options: DemoOptions) -> Path:
             "paths": [str(find_shipped_rules() / "policies"), "files.yaml"],
             "ranger": list_sources(admin_port),
         },
+        "logins": {"impersonation": IMPERSONATION},
         "files": {"inbox": {"root": f"file:{root}", "database": "inbox"}},
         "users": {"file": "users.yaml"},
         "ledger": {
@@ -242,7 +245,7 @@ def _how_to_go_on(terminal: Terminal, where: Addresses, settings_file: Path) -> 
     ):
         terminal.line(f"  {person.name:<6} {person.password:<12} {about}")
     terminal.line("  Why does carol see no cards?      as carol: Table access, table sales.customer")
-    terminal.line("  What does bob see of a table?     as alice: Table access, user bob")
+    terminal.line("  What does bob see of a table?     as alice: Table access, user bob, Read a few rows")
     terminal.line("  A grant, asked for and given?     as carol: Why refused?, Why?, Ask for this;")
     terminal.line("                                    as dave: Requests, To decide on, Grant")
     terminal.line()

@@ -17,7 +17,7 @@ import asyncpg
 
 from gateway.backends.spark_thrift_connection import SparkAddress, SparkConnection
 from gateway.cli.terminal import BOLD, CYAN, DIM, GREEN, RED, YELLOW, Terminal
-from gateway.database.connections import open_connection
+from gateway.database.asking import connect
 from gateway.errors import BackendUnavailable
 from gateway.session.ports import BackendError
 from gateway.wire import calls
@@ -26,7 +26,7 @@ from gateway.wire.sasl import PlainClient
 from gateway.wire.tcli import TFetchOrientation, TProtocolVersion, TSessionHandle
 
 ROWS_SHOWN = 4
-AUDIT_DEADLINE_S = 10.0
+AUDIT_DEADLINE_S = 60.0
 """Seconds that the tour waits for an event to arrive in PostgreSQL; it takes well under one."""
 
 
@@ -178,7 +178,7 @@ async def tour(
     stops: Sequence[TourStop] = STOPS,
 ) -> None:
     """Walk all stops as all people, printing as it goes."""
-    audit = await open_connection(dsn, "sluice-demo")
+    audit = await connect(dsn, "sluice-demo")
     clients: dict[str, TourClient] = {}
     try:
         for person in people:

@@ -55,6 +55,7 @@ class Listening:
             await asyncio.sleep(ASK_S)
 
     async def _hear(self, connection: Any) -> None:
+        """Take what is said, until PostgreSQL is away. Raises TimeoutError."""
         while True:
             await asyncio.sleep(ASK_S)
             async with asyncio.timeout(ANSWER_S):

@@ -387,6 +387,7 @@ class ThriftHttpServer(HttpListener[_HttpConnection]):
         answered: asyncio.Task[bytes | None],
         told: _LoginAnswer,
     ) -> web.StreamResponse:
+        """Send an answer as it comes. Raises TimeoutError for a client that does not read."""
         answer = web.StreamResponse(headers={hdrs.CONTENT_TYPE: THRIFT})
         self._tell(answer, told)
         gzip = _Gzip() if self._gzips(request, body.length or 0) else None

@@ -9,8 +9,6 @@ which does not depend on shares.
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 import threading
 import time
 import uuid
@@ -63,24 +61,6 @@ class Counted:
     postgres_ms: float
     share: float
     """The part of their shares that the gateways used."""
-
-
-@pytest.fixture(scope="module")
-def stub() -> Iterator[dict[str, int]]:
-    """A stub Spark in a process of its own."""
-    process = subprocess.Popen(
-        [sys.executable, "-m", "tests.bench.stub_spark"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    assert process.stdout is not None
-    assert process.stdin is not None
-    ports = json.loads(process.stdout.readline())
-    yield ports
-    process.stdin.close()
-    assert process.wait(patience(30)) == 0
-    process.stdout.close()
 
 
 @pytest.fixture(scope="module")

@@ -13,6 +13,8 @@ from gateway.console.binding import bind
 from gateway.console.guards import Places, RateLimit
 from gateway.console.pages.events import EventParameters
 from gateway.console.pages.live import LiveParameters
+from gateway.console.pages.requests import AskedRequest
+from gateway.console.pages.table_access import TableAccessQuestion
 from gateway.console.problems import TooMany
 from gateway.console.routes import decode_cursor, encode_cursor
 from gateway.settings.console import ConsoleSettings
@@ -35,6 +37,17 @@ def test_who_asks_too_often_waits_and_others_do_not() -> None:
     with pytest.raises(TooMany):
         limit.take("ann")
     assert len(RateLimit(1, 1, most=2)._left) == 0
+
+
+def test_a_field_that_is_left_empty_says_nothing() -> None:
+    """As a browser sends the form of a page."""
+    given = {"user": ["bob"], "table": ["hr.employee"], "at": [""], "address": [""], "draft": [""]}
+    asked = bind(TableAccessQuestion, given)
+    assert (asked.user, asked.at, asked.draft) == ("bob", None, 0)
+    with pytest.raises(BadRequest, match="number"):
+        bind(TableAccessQuestion, given | {"draft": ["one"]})
+    with pytest.raises(BadRequest, match="number"):
+        bind(AskedRequest, {"request": [""]})
 
 
 async def test_streams_have_places() -> None:

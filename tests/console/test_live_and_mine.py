@@ -32,6 +32,7 @@ from gateway.console.pages.mine import (
 )
 from gateway.console.pages.overview import OverviewPage, build_overview_part, sum_up
 from gateway.console.routes import NoParameters
+from gateway.console.shared_answers import SharedAnswer
 from gateway.console.site import STREAMS_OF_ONE
 from gateway.console.texts import ShownTexts
 from gateway.errors import LedgerUnavailable
@@ -164,7 +165,7 @@ async def test_many_viewers_are_one_question(gateways: Gateways) -> None:
     for _ in range(5):
         await live.show(viewer("ben"), LiveParameters())
     assert gateways.asked == 1
-    gateways.now += 5
+    gateways.now += 50
     await live.show(viewer("ben"), LiveParameters())
     assert gateways.asked == 2
 
@@ -346,6 +347,16 @@ async def test_a_name_that_is_no_plain_one_is_not_put_into_a_command(gateways: G
     assert "USER" in told
 
 
+async def test_a_catalog_is_told_as_a_program_names_it() -> None:
+    from gateway.console.pages.mine import explain_connecting
+
+    at = Endpoints(host="gw", iceberg_rest=10090, iceberg_rest_tls=True, iceberg_catalogs=("lake", 'a"b'))
+    (told,) = explain_connecting(at, "cleo")
+    assert 'load_catalog("lake", type="rest", uri="https://gw:10090", warehouse="lake"' in told.text
+    assert r'warehouse="a\"b"' in told.text
+    compile(told.text, "told", "exec")
+
+
 async def test_the_page_of_ones_own(gateways: Gateways) -> None:
     console = FakeConsole([])
     console = FakeConsole([build_mine_part(mine(gateways, store=console.sessions))])
@@ -406,6 +417,51 @@ def test_every_number_is_explained() -> None:
     assert sum(one.share for one in shown.bands) == pytest.approx(100, abs=0.5)
 
 
+def test_workers_are_told_from_gateways() -> None:
+    shown = sum_up({"g1": health(worker=[1, 2]), "g2": health(worker=[2, 2]), "g3": health()}, [])
+    assert [one.meaning.split(", ")[0] for one in shown.gateways] == [
+        "worker 1 of 2",
+        "worker 2 of 2",
+        "version 1.0",
+    ]
+    assert "each worker of a gateway counts as one" in shown.figures[0].meaning
+    assert "worker" not in sum_up({"g3": health()}, []).figures[0].meaning
+
+
+async def test_what_all_see_alike_is_written_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    now, cleared = [0.0], [1]
+
+    async def ask() -> tuple[dict[str, dict[str, Any]], Sequence[str]]:
+        return {"<b>": health(cleared=cleared[0])}, ()
+
+    console = FakeConsole([build_overview_part(OverviewPage(ask, lambda: now[0]))])
+    templates = console.site._renderer._templates
+    written: list[str] = []
+    get = templates.get_template
+
+    def note(name: str, *others: Any) -> Any:
+        written.append(name)
+        return get(name, *others)
+
+    monkeypatch.setattr(templates, "get_template", note)
+    async with serving(console) as nobody:
+        pages = {}
+        for name in ("ann", "ben"):
+            somebody = await as_user(console, nobody, name)
+            _, page, _ = await somebody.ask("GET", "/console/overview")
+            pages[name] = page
+            assert somebody.csrf in page
+            assert f"<span>{name}" in page
+            assert "&lt;b&gt;" in page
+            assert "<b>" not in page
+        assert written.count("overview_parts.html") == 1
+        parts = {page.split("<dl", 1)[1].split("</main>")[0] for page in pages.values()}
+        assert len(parts) == 1
+        now[0], cleared[0] = 100.0, 4711
+        ann = await as_user(console, nobody, "ann")
+        assert "4,711" in (await ann.ask("GET", "/console/overview"))[1]
+
+
 async def test_viewers_see_an_old_overview_at_once_while_a_newer_is_asked_for() -> None:
     now, asked, away = [0.0], [0], [False]
 
@@ -424,10 +480,33 @@ async def test_viewers_see_an_old_overview_at_once_while_a_newer_is_asked_for() 
         assert asked == [1]
         now[0] = 10.0
         assert (await ben.ask("GET", "/console/overview"))[0] == 200
-        assert page._renewing is not None
-        await page._renewing
+        assert page.shared._renewing is not None
+        await page.shared._renewing
         assert asked == [2]
         away[0], now[0] = True, 100.0
         status, text, _ = await ben.ask("GET", "/console/overview")
         assert (status, "away" in text) == (503, True), "not an old one for ever"
         assert [one[1] for one in console.recorded] == ["show_overview"], "once in a while"
+
+
+async def test_what_is_changed_while_gateways_answer_is_asked_for_again() -> None:
+    now, asked, answer = [0.0], [0], asyncio.Event()
+
+    async def ask() -> int:
+        asked[0] += 1
+        told = asked[0]
+        await answer.wait()
+        return told
+
+    shared = SharedAnswer(ask, lambda: now[0], kept_s=2, old_s=5)
+    first, same = asyncio.create_task(shared.get()), asyncio.create_task(shared.get())
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    shared.forget()
+    answer.set()
+    assert tuple(await asyncio.gather(first, same)) == (1, 2), "what came before the change is not all's"
+    assert await shared.get() == 2
+    now[0] = 3.0
+    assert await shared.get() == 2, "an old one at once"
+    assert await shared.get_new() == 3, "a new one to who wants it"
+    assert await shared.get() == 3

@@ -16,6 +16,9 @@ REMOVALS = (
     Removal("console-csrf", "a change comes from a page of this session", Never(), _EVERY),
     Removal("console-host", "only the console's own names are answered", Never(), _EVERY),
     Removal("console-site", "pages of other sites ask nothing", Deleted(), _EVERY),
+    Removal(
+        "console-form-of-others", "what another site sends is shown nobody", Never(), "console.test_forms"
+    ),
     Removal("console-login-csrf", "a login comes from our own page", Never(), _LOGIN),
     Removal(
         "console-session-fixation",

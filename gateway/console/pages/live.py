@@ -22,6 +22,7 @@ from gateway.console.routes import (
     Who,
     parameter,
 )
+from gateway.console.shared_answers import SharedAnswer
 from gateway.console.texts import ShownTexts
 
 _Json = Mapping[str, Any]
@@ -35,6 +36,9 @@ MAX_SHOWN = 200
 LOOK_S = 5.0
 """How often it is looked whether something has changed: one look for all who watch."""
 KEPT_S = 2.0
+"""How old an answer may be before the gateways are asked again: one question for all who look."""
+OLD_S = 5.0
+"""How old an answer may be that is shown while they are asked; who watches learns of what is new."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,7 +123,7 @@ class LiveChange:
 
 
 class LivePages:
-    """Answers questions about what runs, asked of all gateways at most every two seconds."""
+    """Answers questions about what runs, as all gateways said a moment ago."""
 
     def __init__(
         self,
@@ -135,14 +139,11 @@ class LivePages:
         self._stop = stop
         self._end = end
         self._texts = texts
-        self._clock = clock
-        self._asking = asyncio.Lock()
-        self._known: tuple[list[_Json], list[_Json], tuple[str, ...]] = ([], [], ())
-        self._known_at = float("-inf")
+        self._shared = SharedAnswer(self._ask, clock, kept_s=KEPT_S, old_s=OLD_S)
 
     async def show(self, viewer: Viewer, asked: LiveParameters) -> Live:
         """Return what runs. Raises LedgerUnavailable, BackendUnavailable."""
-        sessions, statements, messages = await self._ask()
+        sessions, statements, messages = await self._shared.get()
         sessions = [one for one in sessions if _fits(one, asked)]
         statements = [one for one in statements if _fits(one, asked)]
         return Live(
@@ -157,7 +158,7 @@ class LivePages:
     async def cancel(self, viewer: Viewer, asked: CancelParameters) -> LiveChange:
         """Have a statement stopped. Raises NotFound when nothing of that id runs."""
         done, messages = await self._stop(asked.statement)
-        self._known_at = float("-inf")
+        self._shared.forget()
         if not done and not messages:
             raise NotFound("no such statement waits or runs any more")
         return LiveChange(done=done, messages=tuple(messages))
@@ -165,7 +166,7 @@ class LivePages:
     async def end(self, viewer: Viewer, asked: EndParameters) -> LiveChange:
         """End a session. Raises NotFound when there is none."""
         done, messages = await self._end(asked.user, asked.session, viewer.user)
-        self._known_at = float("-inf")
+        self._shared.forget()
         if not done and not messages:
             raise NotFound("no such session is open any more")
         return LiveChange(done=done, messages=tuple(messages))
@@ -174,7 +175,7 @@ class LivePages:
         """Yield whenever something has begun or ended."""
         before: object = None
         while True:
-            sessions, statements, _ = await self._ask()
+            sessions, statements, _ = await self._shared.get_new()
             now = (
                 {one["session"] for one in sessions},
                 {(one["statement"], one["state"]) for one in statements},
@@ -185,14 +186,10 @@ class LivePages:
             await asyncio.sleep(LOOK_S)
 
     async def _ask(self) -> tuple[list[_Json], list[_Json], tuple[str, ...]]:
-        async with self._asking:
-            if self._clock() - self._known_at > KEPT_S:
-                (sessions, told), (statements, also) = await asyncio.gather(
-                    self._list_sessions(), self._list_statements()
-                )
-                self._known = (sessions, statements, tuple(dict.fromkeys([*told, *also])))
-                self._known_at = self._clock()
-            return self._known
+        (sessions, told), (statements, also) = await asyncio.gather(
+            self._list_sessions(), self._list_statements()
+        )
+        return sessions, statements, tuple(dict.fromkeys([*told, *also]))
 
     async def _statement(self, viewer: Viewer, one: _Json) -> LiveStatement:
         text = await self._texts.show(

@@ -4,6 +4,7 @@ in."""
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager
@@ -137,6 +138,9 @@ class Endpoints:
     http_path: str = "cliservice"
     connect: int = 0
     connect_tls: bool = False
+    iceberg_rest: int = 0
+    iceberg_rest_tls: bool = False
+    iceberg_catalogs: tuple[str, ...] = ()
 
 
 class MinePage:
@@ -326,6 +330,17 @@ def explain_connecting(at: Endpoints, user: str) -> Iterable[HowTo]:
             text="import os\nfrom pyspark.sql import SparkSession\n"
             'token = os.environ["SLUICE_TOKEN"]  # `sluice users token`, or your provider\'s\n'
             f'spark = SparkSession.builder.remote(f"sc://{at.host}:{at.connect}/;token={{token}}{secure}").getOrCreate()',
+        )
+    if at.iceberg_rest:
+        uri = f"{'https' if at.iceberg_rest_tls else 'http'}://{at.host}:{at.iceberg_rest}"
+        texts = (
+            f'load_catalog({name}, type="rest", uri="{uri}", warehouse={name},\n'
+            '             token=os.environ["SLUICE_TOKEN"])'
+            for name in map(json.dumps, at.iceberg_catalogs)
+        )
+        yield HowTo(
+            tool="PyIceberg, for tables that nothing masks or filters for you",
+            text="\n".join(("import os", "from pyiceberg.catalog import load_catalog", *texts)),
         )
 
 

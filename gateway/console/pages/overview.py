@@ -4,8 +4,6 @@ number with its meaning.
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -19,7 +17,7 @@ from gateway.console.routes import (
     Recorded,
     Viewer,
 )
-from gateway.errors import BackendUnavailable, LedgerUnavailable
+from gateway.console.shared_answers import SharedAnswer
 
 AskHealth = Callable[[], Awaitable[tuple[Mapping[str, Mapping[str, Any]], Sequence[str]]]]
 """Returns what each gateway says of itself, and a sentence for each that did not."""
@@ -114,37 +112,15 @@ class OverviewPage:
     def __init__(self, ask: AskHealth, clock: Callable[[], float], alarms: AskAlarms = _no_alarms) -> None:
         self._ask = ask
         self._alarms = alarms
-        self._clock = clock
-        self._asking = asyncio.Lock()
-        self._known: Overview | None = None
-        self._known_at = float("-inf")
-        self._renewing: asyncio.Task[None] | None = None
+        self.shared = SharedAnswer(self._load, clock, kept_s=KEPT_S, old_s=OLD_S)
 
     async def show(self, viewer: Viewer, asked: NoParameters) -> Overview:
-        """Return the overview; an old one at once, and the next viewer gets a newer. Raises
-        LedgerUnavailable, BackendUnavailable."""
-        known, age_s = self._known, self._clock() - self._known_at
-        if known is None or age_s > OLD_S:
-            return await self._renew()
-        if age_s > KEPT_S and (self._renewing is None or self._renewing.done()):
-            self._renewing = asyncio.create_task(self._renew_soon())
-        return known
+        """Return the overview. Raises LedgerUnavailable, BackendUnavailable."""
+        return await self.shared.get()
 
-    async def _renew(self) -> Overview:
-        begun = self._clock()
-        async with self._asking:
-            if self._known is None or self._known_at < begun:
-                health, messages = await self._ask()
-                found = replace(
-                    sum_up(health, messages), alarms=tuple(await self._alarms()), as_of=datetime.now(UTC)
-                )
-                self._known, self._known_at = found, self._clock()
-            return self._known
-
-    async def _renew_soon(self) -> None:
-        # What goes wrong is told to who asks when the last answer is too old.
-        with contextlib.suppress(LedgerUnavailable, BackendUnavailable):
-            await self._renew()
+    async def _load(self) -> Overview:
+        health, messages = await self._ask()
+        return replace(sum_up(health, messages), alarms=tuple(await self._alarms()), as_of=datetime.now(UTC))
 
 
 def sum_up(health: Mapping[str, Mapping[str, Any]], messages: Sequence[str]) -> Overview:
@@ -179,11 +155,13 @@ def _figures(
     ages = [one["age_s"] for told in health.values() for one in told["policies"] if one["age_s"] is not None]
     away = [name for name, one in health.items() if not one["ledger"]["connected"]]
     troubles = sum(bool(one.trouble) for one in parts)
+    has_workers = any(_worker_of(one) for one in health.values())
     return (
         Figure(
             label="Gateways",
             value=f"{len(health)}" + (f" of {len(health) + silent}" if silent else ""),
-            meaning="that answer now, of those that share this audit database",
+            meaning="that answer now, of those that share this audit database"
+            + ("; each worker of a gateway counts as one" if has_workers else ""),
             is_bad=bool(silent),
         ),
         Figure(
@@ -239,10 +217,16 @@ def _of_gateway(name: str, told: Mapping[str, Any]) -> Figure:
     return Figure(
         label=name,
         value=f"up {_age(told['up_s'])}",
-        meaning=f"version {told['version']}, policies version {told['policy_version']}, "
+        meaning=f"{_worker_of(told)}version {told['version']}, policies version {told['policy_version']}, "
         f"{told['running']} running, {told['waiting']} waiting{lag}",
         is_bad=any(told["parts"].values()),
     )
+
+
+def _worker_of(told: Mapping[str, Any]) -> str:
+    """Say which of a gateway's workers it is; nothing of one that has none, or of an earlier version."""
+    number, of = told.get("worker", (1, 1))
+    return f"worker {number} of {of}, " if of > 1 else ""
 
 
 def _source(gateway: str, one: Mapping[str, Any]) -> SourceHealth:

@@ -35,6 +35,10 @@ _AT_LAUNCH = (
     "--hide-scrollbars",
     "--lang=en-US",
 )
+_TELL_VIOLATIONS = """
+document.addEventListener('securitypolicyviolation',
+  one => console.error(`Content-Security-Policy: ${one.violatedDirective} ${one.blockedURI}`));
+"""
 
 
 class Chromium:
@@ -77,6 +81,7 @@ class Chromium:
         self._pages[attached["sessionId"]] = page
         for domain in ("Page", "Runtime", "Log", "Network"):
             await page.ask(f"{domain}.enable")
+        await page.ask("Page.addScriptToEvaluateOnNewDocument", source=_TELL_VIOLATIONS)
         # As if it were the page in front: only that one has a focus.
         await page.ask("Emulation.setFocusEmulationEnabled", enabled=True)
         return page
@@ -135,6 +140,19 @@ class Page:
         assert "exceptionDetails" not in told, told["exceptionDetails"]
         return told["result"].get("value")
 
+    async def wait(self, condition: str) -> None:
+        """Wait until a script of ours says that something is so."""
+        told = await self.run(
+            "new Promise(done => { const look = () => { try { return "
+            f"{condition}"
+            "; } catch { return false; } };"
+            " const until = Date.now() + "
+            f"{1000 * patience(120):.0f};"
+            " const ask = () => look() ? done(true)"
+            " : Date.now() > until ? done(false) : setTimeout(ask, 100); ask(); })"
+        )
+        assert told, f"it never was so at {await self.path()}: {condition}: {await self.text()}"
+
     async def text(self) -> str:
         return str(await self.run("document.querySelector('main').innerText"))
 
@@ -159,7 +177,7 @@ class Page:
         found = await self.run(
             f"(() => {{ const one = document.querySelector({selector!r}); if (!one) return null;"
             " one.scrollIntoView({block: 'center', inline: 'center'});"
-            " const at = one.getBoundingClientRect();"
+            " const at = one.getClientRects()[0];"  # of a link on two lines the middle is beside it
             " return [at.x + at.width / 2, at.y + at.height / 2]; })()"
         )
         assert found is not None, f"there is no {selector} in {await self.path()}: {await self.text()}"
