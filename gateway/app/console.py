@@ -151,6 +151,7 @@ def endpoints_of(settings: Settings, public_url: str) -> Endpoints:
     out."""
     listeners = settings.listeners
     thrift, http, connect = listeners.thrift, listeners.thrift_http, listeners.connect
+    iceberg = listeners.iceberg_rest
     bound = thrift.host if settings.serves_thrift or connect is None else connect.host
     is_everywhere = bound in ("::", "0.0.0.0")  # noqa: S104 - nothing is bound here
     host = urlsplit(public_url).hostname or ("localhost" if is_everywhere else bound)
@@ -163,6 +164,9 @@ def endpoints_of(settings: Settings, public_url: str) -> Endpoints:
         http_path=http.paths[0] if http is not None else "",
         connect=connect.port if connect is not None else 0,
         connect_tls=connect is not None and connect.tls is not None,
+        iceberg_rest=iceberg.port if iceberg is not None else 0,
+        iceberg_rest_tls=iceberg is not None and iceberg.tls is not None,
+        iceberg_catalogs=iceberg.catalogs if iceberg is not None else (),
     )
 
 

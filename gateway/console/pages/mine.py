@@ -137,6 +137,9 @@ class Endpoints:
     http_path: str = "cliservice"
     connect: int = 0
     connect_tls: bool = False
+    iceberg_rest: int = 0
+    iceberg_rest_tls: bool = False
+    iceberg_catalogs: tuple[str, ...] = ()
 
 
 class MinePage:
@@ -326,6 +329,14 @@ def explain_connecting(at: Endpoints, user: str) -> Iterable[HowTo]:
             text="import os\nfrom pyspark.sql import SparkSession\n"
             'token = os.environ["SLUICE_TOKEN"]  # `sluice users token`, or your provider\'s\n'
             f'spark = SparkSession.builder.remote(f"sc://{at.host}:{at.connect}/;token={{token}}{secure}").getOrCreate()',
+        )
+    if at.iceberg_rest:
+        url = f"http{'s' if at.iceberg_rest_tls else ''}://{at.host}:{at.iceberg_rest}"
+        yield HowTo(
+            tool="PyIceberg: tables without row filters and masks",
+            text="import os\nfrom pyiceberg.catalog import load_catalog\n"
+            f'load_catalog("{at.iceberg_catalogs[0]}", type="rest", uri="{url}",\n'
+            f'             warehouse="{at.iceberg_catalogs[0]}", token=os.environ["SLUICE_TOKEN"])',
         )
 
 

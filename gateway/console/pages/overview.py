@@ -179,6 +179,7 @@ def _figures(
     ages = [one["age_s"] for told in health.values() for one in told["policies"] if one["age_s"] is not None]
     away = [name for name, one in health.items() if not one["ledger"]["connected"]]
     troubles = sum(bool(one.trouble) for one in parts)
+    calls = [told for one in health.values() if (told := one.get("iceberg_rest")) is not None]
     return (
         Figure(
             label="Gateways",
@@ -230,6 +231,17 @@ def _figures(
             meaning=f"does not answer {', '.join(away)}" if away else "takes every gateway's events",
             is_bad=bool(away),
         ),
+        *((_of_iceberg(calls),) if calls else ()),
+    )
+
+
+def _of_iceberg(calls: Sequence[Mapping[str, int]]) -> Figure:
+    answered, refused, failed = (sum(one[key] for one in calls) for key in ("answered", "refused", "failed"))
+    return Figure(
+        label="Iceberg REST calls",
+        value=f"{answered + refused + failed:,}",
+        meaning="calls of engines that read Iceberg by themselves, since each gateway's start: "
+        f"{refused:,} were refused, {failed:,} failed",
     )
 
 
