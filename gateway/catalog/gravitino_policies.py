@@ -71,7 +71,7 @@ class PolicySubject:
 
 
 @dataclass(frozen=True, slots=True)
-class _Column:
+class _ColumnRef:
     name: str
 
 
@@ -81,56 +81,58 @@ class _SessionUser:
 
 
 @dataclass(frozen=True, slots=True)
-class _Member:
+class _GroupTest:
     group: str
 
 
 @dataclass(frozen=True, slots=True)
-class _Value:
+class _Constant:
     value: str | bool | Decimal | None
 
 
 @dataclass(frozen=True, slots=True)
-class _Array:
-    values: tuple[_Value, ...]
+class _ConstantList:
+    values: tuple[_Constant, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class _Not:
-    child: _Node
+class _Inverted:
+    child: _ProgramNode
 
 
 @dataclass(frozen=True, slots=True)
-class _Joined:
+class _BothOf:
     operator: Literal["AND", "OR"]
-    left: _Node
-    right: _Node
+    left: _ProgramNode
+    right: _ProgramNode
 
 
 @dataclass(frozen=True, slots=True)
-class _Compared:
+class _Comparison:
     operator: str
-    left: _Node
-    right: _Node
+    left: _ProgramNode
+    right: _ProgramNode
 
 
-_Node = _Column | _SessionUser | _Member | _Value | _Array | _Not | _Joined | _Compared
+_ProgramNode = (
+    _ColumnRef | _SessionUser | _GroupTest | _Constant | _ConstantList | _Inverted | _BothOf | _Comparison
+)
 
 
 @dataclass(frozen=True, slots=True)
 class RowProgram:
     """A row filter: what holds under the first condition that is met."""
 
-    branches: tuple[tuple[_Node, _Node], ...]
+    branches: tuple[tuple[_ProgramNode, _ProgramNode], ...]
     """Each condition with the filter that holds under it."""
-    otherwise: _Node
+    otherwise: _ProgramNode
 
     def bind(self, subject: PolicySubject) -> Predicate:
         """Return the filter for somebody, on a table. Raises PolicyNotConvertible."""
         found = _bind(self.otherwise, subject)
         for condition, value in reversed(self.branches):
             when, then = _bind(condition, subject), _bind(value, subject)
-            found = _Both(
+            found = _SurePair(
                 _or(_and(when.true, then.true), _and(when.false, found.true)),
                 _or(_and(when.true, then.false), _and(when.false, found.false)),
             )
@@ -141,7 +143,7 @@ class RowProgram:
 class MaskProgram:
     """A mask: the action of the first condition that is met."""
 
-    branches: tuple[tuple[_Node, str], ...]
+    branches: tuple[tuple[_ProgramNode, str], ...]
     otherwise: str
 
     def bind(self, user: str, groups: frozenset[str]) -> str:
@@ -156,7 +158,7 @@ class MaskProgram:
 @lru_cache(maxsize=1_000)
 def read_row_filter(text: str) -> RowProgram:
     """Return the program of a row filter. Raises PolicyNotConvertible."""
-    reader = _Reader(text)
+    reader = _ProgramReader(text)
     reader.take("filter")
     return RowProgram(*reader.read_branches(reader.read_expression))
 
@@ -164,7 +166,7 @@ def read_row_filter(text: str) -> RowProgram:
 @lru_cache(maxsize=1_000)
 def read_column_mask(text: str) -> MaskProgram:
     """Return the program of a mask. Raises PolicyNotConvertible."""
-    reader = _Reader(text)
+    reader = _ProgramReader(text)
     reader.take("mask")
     program = MaskProgram(*reader.read_branches(reader.read_action))
     for condition, _ in program.branches:
@@ -172,18 +174,18 @@ def read_column_mask(text: str) -> MaskProgram:
     return program
 
 
-def _require_no_columns(node: _Node) -> None:
+def _require_no_columns(node: _ProgramNode) -> None:
     match node:
-        case _Column():
+        case _ColumnRef():
             raise PolicyNotConvertible("a mask whose condition reads a column")
-        case _Not():
+        case _Inverted():
             _require_no_columns(node.child)
-        case _Joined() | _Compared():
+        case _BothOf() | _Comparison():
             _require_no_columns(node.left)
             _require_no_columns(node.right)
 
 
-class _Reader:
+class _ProgramReader:
     """Reads one text by recursive descent; whatever the grammar does not have raises PolicyNotConvertible."""
 
     def __init__(self, text: str) -> None:
@@ -212,9 +214,9 @@ class _Reader:
         self._at += 1
         return _decode(token)
 
-    def read_branches(self, read_value: Callable[[], V]) -> tuple[tuple[tuple[_Node, V], ...], V]:
+    def read_branches(self, read_value: Callable[[], V]) -> tuple[tuple[tuple[_ProgramNode, V], ...], V]:
         """Return the conditions with their values, and the value that holds otherwise."""
-        branches: list[tuple[_Node, V]] = []
+        branches: list[tuple[_ProgramNode, V]] = []
         while True:
             self.take(":=")
             value = read_value()
@@ -234,35 +236,35 @@ class _Reader:
             raise PolicyNotConvertible("a mask with an action that is not known")
         return action
 
-    def read_expression(self, depth: int = 0) -> _Node:
+    def read_expression(self, depth: int = 0) -> _ProgramNode:
         """Return an expression."""
         found = self._read_all(depth)
         while self._is("or"):
             self._at += 1
-            found = _Joined("OR", found, self._read_all(depth))
+            found = _BothOf("OR", found, self._read_all(depth))
         return found
 
-    def _read_all(self, depth: int) -> _Node:
+    def _read_all(self, depth: int) -> _ProgramNode:
         found = self._read_negated(depth)
         while self._is("and"):
             self._at += 1
-            found = _Joined("AND", found, self._read_negated(depth))
+            found = _BothOf("AND", found, self._read_negated(depth))
         return found
 
-    def _read_negated(self, depth: int) -> _Node:
+    def _read_negated(self, depth: int) -> _ProgramNode:
         if depth > MAX_DEPTH:
             raise PolicyNotConvertible("a policy that is nested too deep")
         if self._is("not"):
             self._at += 1
-            return _Not(self._read_negated(depth + 1))
+            return _Inverted(self._read_negated(depth + 1))
         left = self._read_primary(depth)
         operator = self._peek()
         if operator in _COMPARISONS and self._is(operator):
             self._at += 1
-            return _Compared(operator, left, self._read_primary(depth))
+            return _Comparison(operator, left, self._read_primary(depth))
         return left
 
-    def _read_primary(self, depth: int) -> _Node:
+    def _read_primary(self, depth: int) -> _ProgramNode:
         kind, written = self._tokens[self._at] if self._at < len(self._tokens) else ("", "")
         self._at += 1
         match kind, written:
@@ -273,36 +275,36 @@ class _Reader:
             case "sign", "[":
                 return self._read_array()
             case "text", _:
-                return _Value(_decode(written))
+                return _Constant(_decode(written))
             case "number", _:
-                return _Value(Decimal(written))
+                return _Constant(Decimal(written))
             case "word", "true" | "false":
-                return _Value(written == "true")
+                return _Constant(written == "true")
             case "word", "null":
-                return _Value(None)
+                return _Constant(None)
             case "word", "col" | "is_group_member":
                 self.take("(")
                 name = self._take_text()
                 self.take(")")
-                return _Column(name) if written == "col" else _Member(name)
+                return _ColumnRef(name) if written == "col" else _GroupTest(name)
             case "word", "session_user":
                 self.take("(")
                 self.take(")")
                 return _SessionUser()
         raise PolicyNotConvertible("a policy with something that is not known")
 
-    def _read_array(self) -> _Array:
-        values: list[_Value] = []
+    def _read_array(self) -> _ConstantList:
+        values: list[_Constant] = []
         while True:
             one = self._read_primary(MAX_DEPTH)
-            if not isinstance(one, _Value) or one.value is None:
+            if not isinstance(one, _Constant) or one.value is None:
                 raise PolicyNotConvertible("a list of something else than constants")
             values.append(one)
             if len(values) > MAX_VALUES or type(one.value) is not type(values[0].value):
                 raise PolicyNotConvertible("a list that is too long, or of several types")
             if self._is("]"):
                 self._at += 1
-                return _Array(tuple(values))
+                return _ConstantList(tuple(values))
             self.take(",")
 
 
@@ -329,81 +331,85 @@ def _decode(token: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class _Both:
+class _SurePair:
     true: Predicate
     """Of rows for which it certainly holds."""
     false: Predicate
     """Of rows for which it certainly does not."""
 
 
-def _bind(node: _Node, subject: PolicySubject) -> _Both:
+def _bind(node: _ProgramNode, subject: PolicySubject) -> _SurePair:
     match node:
-        case _Value(value=bool()):
+        case _Constant(value=bool()):
             return _fix(node.value is True)
-        case _Member():
+        case _GroupTest():
             return _fix(node.group in subject.groups)
-        case _Not():
+        case _Inverted():
             child = _bind(node.child, subject)
-            return _Both(child.false, child.true)
-        case _Joined():
+            return _SurePair(child.false, child.true)
+        case _BothOf():
             left, right = _bind(node.left, subject), _bind(node.right, subject)
             if node.operator == "AND":
-                return _Both(_and(left.true, right.true), _or(left.false, right.false))
-            return _Both(_or(left.true, right.true), _and(left.false, right.false))
-        case _Compared():
+                return _SurePair(_and(left.true, right.true), _or(left.false, right.false))
+            return _SurePair(_or(left.true, right.true), _and(left.false, right.false))
+        case _Comparison():
             return _compare(node.operator, node.left, node.right, subject)
     raise PolicyNotConvertible("a value where a condition has to be")
 
 
-def _compare(operator: str, left: _Node, right: _Node, subject: PolicySubject) -> _Both:
+def _compare(operator: str, left: _ProgramNode, right: _ProgramNode, subject: PolicySubject) -> _SurePair:
     if operator == "in":
         return _is_in(left, right, subject)
-    if not isinstance(left, _Column) and isinstance(right, (_Column, _SessionUser)):
+    if not isinstance(left, _ColumnRef) and isinstance(right, (_ColumnRef, _SessionUser)):
         left, right, operator = right, left, _MIRRORED[operator]
     if isinstance(left, _SessionUser):
-        if operator not in ("==", "!=") or not isinstance(right, _Value) or not isinstance(right.value, str):
+        if (
+            operator not in ("==", "!=")
+            or not isinstance(right, _Constant)
+            or not isinstance(right.value, str)
+        ):
             raise PolicyNotConvertible("a comparison with the user that is not known")
         return _fix((subject.user == right.value) is (operator == "=="))
-    if not isinstance(left, _Column):
+    if not isinstance(left, _ColumnRef):
         raise PolicyNotConvertible("a comparison without a column")
     if isinstance(right, _SessionUser):
         if operator not in ("==", "!="):
             raise PolicyNotConvertible("an order by the user")
-        right = _Value(subject.user)
-    if not isinstance(right, _Value):
+        right = _Constant(subject.user)
+    if not isinstance(right, _Constant):
         raise PolicyNotConvertible("a comparison of a column with something else than a constant")
     column = _find(left, subject, any_type=right.value is None)
     if right.value is None:
         if operator not in ("==", "!="):
             raise PolicyNotConvertible("an order by null")
-        return _swap(_Both(_is_null(column), Negated(_is_null(column))), swaps=operator == "!=")
+        return _swap(_SurePair(_is_null(column), Negated(_is_null(column))), swaps=operator == "!=")
     literal = _literal(column, right)
     if operator in _ORDERS:
         if column.kind == "boolean":
             raise PolicyNotConvertible("an order of true and false")
         held = LiteralComparison(_ORDERS[operator], column.id, literal)
-        known = Negated(_is_null(column))
+        known: Predicate = Negated(_is_null(column))
         if column.kind in ("float", "double"):
             known = JoinedPredicates("AND", known, Negated(ReferenceTest("is-nan", column.id)))
-        return _Both(_and(held, known), _and(Negated(held), known))
+        return _SurePair(_and(held, known), _and(Negated(held), known))
     same = LiteralComparison("eq", column.id, literal)
-    return _swap(_Both(same, Negated(same)), swaps=operator == "!=")
+    return _swap(_SurePair(same, Negated(same)), swaps=operator == "!=")
 
 
-def _is_in(left: _Node, right: _Node, subject: PolicySubject) -> _Both:
-    if not isinstance(right, _Array):
+def _is_in(left: _ProgramNode, right: _ProgramNode, subject: PolicySubject) -> _SurePair:
+    if not isinstance(right, _ConstantList):
         raise PolicyNotConvertible("`in` without a list of constants")
     if isinstance(left, _SessionUser):
         return _fix(subject.user in {one.value for one in right.values})
-    if not isinstance(left, _Column):
+    if not isinstance(left, _ColumnRef):
         raise PolicyNotConvertible("`in` of something else than a column")
     column = _find(left, subject)
     values = tuple(_literal(column, one) for one in right.values)
     inside = LiteralMembership(column.id, values)
-    return _Both(inside, Negated(inside))
+    return _SurePair(inside, Negated(inside))
 
 
-def _find(node: _Column, subject: PolicySubject, *, any_type: bool = False) -> BoundColumn:
+def _find(node: _ColumnRef, subject: PolicySubject, *, any_type: bool = False) -> BoundColumn:
     found = subject.columns.get(node.name)
     if found is None:
         # Spark's names have another case where a database's own have.
@@ -416,7 +422,7 @@ def _find(node: _Column, subject: PolicySubject, *, any_type: bool = False) -> B
     return found
 
 
-def _literal(column: BoundColumn, one: _Value) -> JsonLiteral:
+def _literal(column: BoundColumn, one: _Constant) -> JsonLiteral:
     """Return a constant as one of the column's type; nothing is rounded, and no type becomes another."""
     value, kind = one.value, column.kind
     if isinstance(value, bool) and kind == "boolean":
@@ -441,12 +447,12 @@ def _is_null(column: BoundColumn) -> Predicate:
     return ReferenceTest("is-null", column.id)
 
 
-def _swap(both: _Both, *, swaps: bool) -> _Both:
-    return _Both(both.false, both.true) if swaps else both
+def _swap(both: _SurePair, *, swaps: bool) -> _SurePair:
+    return _SurePair(both.false, both.true) if swaps else both
 
 
-def _fix(value: bool) -> _Both:
-    return _Both(_TRUE, _FALSE) if value else _Both(_FALSE, _TRUE)
+def _fix(value: bool) -> _SurePair:
+    return _SurePair(_TRUE, _FALSE) if value else _SurePair(_FALSE, _TRUE)
 
 
 def _and(left: Predicate, right: Predicate) -> Predicate:

@@ -34,7 +34,7 @@ _PLAN = (
 
 
 @dataclass(slots=True)
-class _Answer:
+class _PlanAnswer:
     """What is about to be answered about a table."""
 
     loaded: LoadedTable
@@ -118,11 +118,11 @@ class Planning:
     # -- what is passed on -------------------------------------------------------------------------------
 
     @asynccontextmanager
-    async def _answering(self, call: RestCall) -> AsyncIterator[_Answer]:
+    async def _answering(self, call: RestCall) -> AsyncIterator[_PlanAnswer]:
         """Have the table within, of whoever may load it; who has to enforce restrictions does so for every
         row that he reads, whatever a plan says. The record hears of how the call ends."""
         loaded = await self._tables.decide(call, call.table, asks_for_logins=True)
-        made, error = _Answer(loaded), "it was not answered"
+        made, error = _PlanAnswer(loaded), "it was not answered"
         try:
             yield made
             error = ""

@@ -61,12 +61,13 @@ def holds(predicate: Predicate, row: tuple[Any, ...], *, orders_null: bool) -> b
                 return bool(value == wanted)
             if value is None or value != value:
                 return orders_null and predicate.operator in ("lt", "lt-eq")
-            return {
+            ordered: dict[str, bool] = {
                 "lt": value < wanted,
                 "lt-eq": value <= wanted,
                 "gt": value > wanted,
                 "gt-eq": value >= wanted,
-            }[predicate.operator]
+            }
+            return ordered[predicate.operator]
     raise AssertionError(predicate)
 
 

@@ -112,7 +112,7 @@ async def test_a_plan_ends_with_what_was_decided_and_with_its_table(reader: Read
         assert await fetch_at(other, "engine", "both", plan, task) == [200, 200]
         # Another one has been made under its name since.
         kept = one.upstream.tables["shop", "both"]
-        one.upstream.tables["shop", "both"] = loaded(**{"table-uuid": "another"})
+        one.upstream.tables["shop", "both"] = loaded(COLUMNS, **{"table-uuid": "another"})
         assert await fetch_at(other, "engine", "both", plan, task) == [404, 404]
         one.upstream.tables["shop", "both"] = kept
         # What has to be enforced is something else now: files were chosen by the filter of then.
