@@ -240,7 +240,7 @@ class _CheckRun:
                 if self.with_engines:
                     from gateway.app.served_policies import describe_served  # optional: few ask
 
-                    self.engines += await describe_served(policies, pool)
+                    self.engines += await describe_served(policies, pool, self.existing)
                 if self.existing is not None:
                     self.warnings += await against_tables(policies, self.existing, pool)
                     self.warnings += meaningless_masks(policies, self.existing)

@@ -96,6 +96,7 @@ async def examine(config: Path) -> list[DoctorFinding]:
     found.append(DoctorFinding(area="settings", state="ok", text=f"{config} can be read"))
     found += _find_disks(settings)
     found += _find_ports(settings)
+    found += _describe_iceberg(settings)
     reached = await reach_all(list_outgoing_addresses(settings))
     for answer in reached:
         found += _describe_reach(answer)
@@ -153,6 +154,22 @@ def _find_ports(settings: Settings) -> Iterator[DoctorFinding]:
         used = "used by the gateway that runs" if runs else "for the gateway"
         text = f"`{one.name}`: {one.host}:{one.port}, {used}"
         yield DoctorFinding(area="ports", state="ok", text=text)
+
+
+def _describe_iceberg(settings: Settings) -> Iterator[DoctorFinding]:
+    """Yield what engines get that read Iceberg by themselves, as far as settings say it."""
+    listener = settings.listeners.iceberg_rest
+    if listener is None:
+        return
+    trusted = {"enforce restrictions": listener.enforcing, "write files": listener.writers}
+    told = [f"nobody is trusted to {what}" for what, who in trusted.items() if not (who.users or who.groups)]
+    told += [
+        f"trusted to {what}: {', '.join((*who.users, *(f'group {one}' for one in who.groups)))}"
+        for what, who in trusted.items()
+        if who.users or who.groups
+    ]
+    text = f"`listeners.iceberg_rest`: serves {', '.join(listener.catalogs)}; {'; '.join(told)}"
+    yield DoctorFinding(area="settings", state="ok", text=text)
 
 
 def _describe_reach(answer: ReachAnswer) -> Iterator[DoctorFinding]:

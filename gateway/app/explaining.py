@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 from gateway.app.accepted_tags import load_cached_tags
 from gateway.app.catalogs import SparkCatalogs, make_catalogs
 from gateway.app.current_policies import CurrentPolicies, FixedPeople
+from gateway.app.metalake_restrictions import make_restrictions
 from gateway.app.metalakes import metalakes_of
 from gateway.app.procedures import load_shipped_procedures
-from gateway.app.restrictions import make_restrictions
 from gateway.app.rules import PolicyRegistry
 from gateway.app.upstream import Queries, Upstream, require_connect
 from gateway.app.user_tokens import UserTokens, make_user_tokens
@@ -408,7 +408,7 @@ async def verdicts_without_sessions(
         async with in_force as rules:
             await metalakes.start(rules.replace_part)
             # Who judges by the tables of a file asks nobody.
-            restrictions = make_restrictions(settings, make_catalogs(settings, metalakes))
+            restrictions = make_restrictions(settings, make_catalogs(settings, metalakes), metalakes)
             async with (
                 catalog_without_sessions(settings, reader, tables, metalakes) as catalog,
                 aclosing(restrictions),

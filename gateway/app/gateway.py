@@ -29,6 +29,7 @@ from gateway.app.jobs_metrics import JobStates
 from gateway.app.left_spools import ship_left
 from gateway.app.lineage_following import LineageCollector, lineage_input, lineage_state, make_follower
 from gateway.app.logins import make_identity_refresh, make_logins
+from gateway.app.metalake_restrictions import make_restrictions
 from gateway.app.metalakes import metalakes_of
 from gateway.app.metastore_catalog import MetastoreCatalog
 from gateway.app.openlineage import open_sinks
@@ -37,7 +38,6 @@ from gateway.app.policy_authors import AuthorRights, PolicyAuthors
 from gateway.app.probes import Probes, start_probes
 from gateway.app.record_forwarding import ForwardCollector, make_forwarders, report_forwarding
 from gateway.app.reloading import Reloading
-from gateway.app.restrictions import make_restrictions
 from gateway.app.rules import PolicyRegistry
 from gateway.app.site_checks import check_site, only_one
 from gateway.app.sparks import START_S, Sparks, make_parts
@@ -237,10 +237,10 @@ class Gateway:
         owners = dataset_owners(settings, dsn, metalakes.owner, lambda user: users.principals.get(user))
         self.metrics.registry.register(unmatched)
         catalog = make_catalog(settings, queries, reader, metalakes, owners, unmatched.learn)
-        sparks.owners, sparks.metalakes = owners, metalakes.states
+        sparks.owners, sparks.lakes = owners, metalakes
         held = MetastoreCatalog(catalog, lambda: sparks.main.dependencies.locks.catalogs)
         stack.push_async_callback(in_time, catalog.close)
-        restrictions = make_restrictions(settings, catalogs)
+        restrictions = make_restrictions(settings, catalogs, metalakes)
         stack.push_async_callback(restrictions.aclose)
         limits = session_limits(settings.sessions, settings.backend)
         places = make_places(settings, queries, catalog, metalakes.states)

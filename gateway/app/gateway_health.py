@@ -63,6 +63,7 @@ class GatewayHealth:
             "cleared": _read(metrics.cleared),
             "refused": _read(metrics.refused),
             "unrecorded": _read(metrics.unrecorded),
+            "iceberg_rest": _count_calls(metrics),
             "judged": [_bands(metrics.judge_cold), _bands(metrics.judge_cached)],
             "ledger": {
                 "connected": ledger.database_connected,
@@ -90,6 +91,19 @@ class GatewayHealth:
 def _read(counter: Any) -> int:
     value: float = counter._value.get()
     return round(value)
+
+
+def _count_calls(metrics: Metrics) -> dict[str, int] | None:
+    """Return how many calls of the Iceberg REST catalog were answered, refused, and failed; None where nobody
+    has called."""
+    found = {"answered": 0, "refused": 0, "failed": 0}
+    for metric in metrics.rest_calls.collect():
+        for sample in metric.samples:
+            if sample.name.endswith("_total"):
+                status = sample.labels["status"]
+                kind = "refused" if status == "403" else "failed" if status.startswith("5") else "answered"
+                found[kind] += round(sample.value)
+    return found if any(found.values()) else None
 
 
 def _bands(histogram: Histogram) -> list[int]:

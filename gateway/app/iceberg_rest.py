@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from gateway.app.gateway_parts import GatewayParts
+from gateway.app.metalake_restrictions import JoinedRestrictions
 from gateway.app.rest_catalogs import is_rest
 from gateway.app.restrictions import CatalogRestrictions
+from gateway.database.fleet_keys import FleetKey
 from gateway.errors import Faults
 from gateway.frontends.connection_limits import ConnectionLimiter
 from gateway.frontends.http_calls import HttpCallLimits, HttpCallServer
 from gateway.reader.port import ReaderPort
 from gateway.rest.answers import RestReply
 from gateway.rest.described import DescribedCatalog
+from gateway.rest.handles import HandleKey, SignedHandles
 from gateway.rest.judging import CallJudge
 from gateway.rest.requests import RestFault
 from gateway.rest.restricting import Restricting
@@ -39,6 +42,8 @@ def make_iceberg_rest(
 ) -> HttpCallServer:
     """Return the listener, to be started. Raises Faults for a catalog that cannot be served."""
     restrictions = parts.dependencies.restrictions
+    if isinstance(restrictions, JoinedRestrictions):
+        restrictions = restrictions.asked
     if not isinstance(restrictions, CatalogRestrictions):
         raise Faults(["`listeners.iceberg_rest` needs a catalog of type `iceberg` that is a REST catalog"])
     require_rest_catalogs(parts.settings, listener)
@@ -48,6 +53,7 @@ def make_iceberg_rest(
         parts.reader,
         restrictions,
         listener,
+        FleetKey(parts.dsn, PROTOCOL).read,
         counted=lambda name, status: counter.labels(name, str(status)).inc(),
     )
     return HttpCallServer(
@@ -69,10 +75,12 @@ def make_service(
     reader: ReaderPort,
     catalogs: OpensCatalogs,
     listener: IcebergRestListener,
+    key: HandleKey,
     *,
     counted: Callable[[str, int], None] = lambda name, status: None,
 ) -> RestService:
-    """Return what answers requests by the policies that hold for statements on the main Spark."""
+    """Return what answers requests by the policies that hold for statements on the main Spark. `key`: which
+    the gateways of a fleet have alike."""
     given = VerdictInputs(
         judge=dependencies.judge,
         policies=dependencies.policies,
@@ -90,6 +98,7 @@ def make_service(
         judge,
         trust,
         Restricting(reader, stricter=trust.stricter),
+        SignedHandles(key),
     )
     return RestService(
         listener.catalogs,

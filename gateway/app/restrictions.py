@@ -24,9 +24,10 @@ from gateway.catalog.readable import CatalogUnavailable
 from gateway.catalog.rest import CatalogError
 from gateway.catalog.token_exchange import NotExchanged
 from gateway.errors import Faults
-from gateway.model.catalog import TableName
+from gateway.model.catalog import Table, TableName
 from gateway.model.restrictions import TableRestrictions
 from gateway.session.ports import ASKER
+from gateway.session.restricted_catalog import RestrictionReader
 from gateway.settings.models import Settings
 
 _log = structlog.get_logger(__name__)
@@ -70,8 +71,10 @@ class CatalogRestrictions:
     def catalogs(self) -> frozenset[str]:
         return self._catalogs.list_rest_catalogs()
 
-    async def ask(self, user: str, name: TableName, *, anew: bool = False) -> TableRestrictions:
-        asker = ASKER.get()
+    async def ask(
+        self, reader: RestrictionReader, name: TableName, table: Table | None = None, *, anew: bool = False
+    ) -> TableRestrictions:
+        user, asker = reader.user, ASKER.get()
         shown = hashlib.sha256(f"{asker.is_gateway} {asker.token}".encode()).digest()
         key = (user, shown, name)  # RULE (restrictions-per-user)
         kept = None if anew else self._kept.get(key)
@@ -155,7 +158,7 @@ class CatalogRestrictions:
             await task.result().__aexit__()
 
 
-def make_restrictions(settings: Settings, catalogs: SparkCatalogs) -> CatalogRestrictions:
+def ask_catalogs(settings: Settings, catalogs: SparkCatalogs) -> CatalogRestrictions:
     """Return what asks the REST catalogs of the settings."""
     ages_s = {entry.name.lower(): entry.catalog.read_restrictions_s for entry in settings.catalogs}
     return CatalogRestrictions(catalogs, ages_s)

@@ -3,11 +3,12 @@ shows less, or none."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
 
 from gateway.model.decision import NO_POLICY, ColumnMask
 from gateway.model.policy import FilterItem, MaskItem, PolicySet
 from gateway.model.reading import Reading
+from gateway.pipeline.table_checks import Tree, checks_of
 from gateway.policy.facts import Facts
 from gateway.policy.masks import mask_expression
 from gateway.policy.sqltext import bind
@@ -26,6 +27,7 @@ _KINDS = {
     "boolean": "boolean",
 }
 """Types of Spark's → Iceberg's: those that masks tell apart, and some of the others."""
+_OTHER_KINDS = {"float": "float", "binary": "binary", "timestamp_ntz": "timestamp"}
 _SOMEBODY = "somebody"
 _ORDER = (Exactness.EXACT, Exactness.STRICTER, Exactness.IMPOSSIBLE)
 
@@ -46,9 +48,12 @@ class _AnyColumn(Mapping[str, FilterColumn]):
         return False
 
 
-async def describe_served(policies: PolicySet, reader: ReaderPort) -> list[str]:
+async def describe_served(policies: PolicySet, reader: ReaderPort, tree: Tree | None = None) -> list[str]:
     """Return a line for each mask and filter of policies, with its place: `exact`, `stricter` or
-    `impossible`. A filter is looked at without the types of its table's columns."""
+    `impossible`. With the tables of `tree`, one for each column, or table, of these that it is on, by its
+    type; without them a filter is looked at without the types of its table's columns."""
+    if tree is not None:
+        return [line async for line in _describe_on_tables(policies, reader, tree)]
     found = []
     for policy in policies.policies():
         place = f"{policy.place}: " if policy.place is not None else ""
@@ -58,19 +63,55 @@ async def describe_served(policies: PolicySet, reader: ReaderPort) -> list[str]:
     return found
 
 
+async def _describe_on_tables(policies: PolicySet, reader: ReaderPort, tree: Tree) -> AsyncIterator[str]:
+    for check in checks_of(policies, tree):
+        for item in check.items:
+            place = item.place or check.place
+            begin = f"{place}: {check.who}" if place is not None else check.who
+            for table, columns in check.list_tables():
+                if isinstance(item, FilterItem):
+                    known = {
+                        one.name.lower(): FilterColumn(at, _find_kind(one.type))
+                        for at, one in enumerate(table.columns, 1)
+                    }
+                    yield f"{begin}: {table.name}: {await _describe_filter(item, reader, known)}"
+                    continue
+                types = {one.name.lower(): one.type for one in table.columns}
+                for column in dict.fromkeys(one for one in columns if one in types):
+                    yield f"{begin}: {table.name}.{column}: {_describe_column(item, types[column])}"
+
+
+def _describe_column(item: MaskItem, data_type: str) -> str:
+    if item.mask_type == "MASK_NONE":
+        return "exact: MASK_NONE needs no restriction"
+    found = _map(item, data_type, _find_kind(data_type))
+    return f"{found.exactness.value}: {item.mask_type} of {data_type} is {_name(found)}"
+
+
+def _find_kind(data_type: str) -> str:
+    """Return Iceberg's type of a column; empty for one that is no single value."""
+    if data_type.startswith("decimal("):
+        return data_type.replace(" ", "")
+    return _KINDS.get(data_type, _OTHER_KINDS.get(data_type, ""))
+
+
+def _map(item: MaskItem, data_type: str, kind: str) -> ServedMask:
+    mask = ColumnMask(
+        column="c",
+        mask_type=item.mask_type,
+        expression=_spell(item, data_type),
+        policy=NO_POLICY,
+        predicate=item.predicate,
+    )
+    return map_mask(mask, data_type, kind, required=False)
+
+
 def _describe_mask(item: MaskItem) -> str:
     if item.mask_type == "MASK_NONE":
         return "exact: MASK_NONE needs no restriction"
     by_result: dict[ServedMask, list[str]] = {}
     for data_type, kind in _KINDS.items():
-        mask = ColumnMask(
-            column="c",
-            mask_type=item.mask_type,
-            expression=_spell(item, data_type),
-            policy=NO_POLICY,
-            predicate=item.predicate,
-        )
-        by_result.setdefault(map_mask(mask, data_type, kind, required=False), []).append(kind)
+        by_result.setdefault(_map(item, data_type, kind), []).append(kind)
     worst = max((one.exactness for one in by_result), key=_ORDER.index)
     told = "; ".join(f"{_name(one)} for {_list_kinds(kinds)}" for one, kinds in by_result.items())
     return f"{worst.value}: {item.mask_type} is {told}"
@@ -94,7 +135,9 @@ def _list_kinds(kinds: list[str]) -> str:
     return "every type" if len(kinds) == len(_KINDS) else ", ".join(kinds)
 
 
-async def _describe_filter(item: FilterItem, reader: ReaderPort) -> str:
+async def _describe_filter(
+    item: FilterItem, reader: ReaderPort, columns: Mapping[str, FilterColumn] | None = None
+) -> str:
     text = bind(item.filter_expression, Facts(user=_SOMEBODY), {})
     if text is None:
         return "exact or impossible: the filter is known when it is known whom it is for"
@@ -104,7 +147,9 @@ async def _describe_filter(item: FilterItem, reader: ReaderPort) -> str:
     if not isinstance(reading, Reading):
         return "impossible: the filter cannot be parsed"
     try:
-        write_filter(reading, _AnyColumn(), _SOMEBODY)
+        write_filter(reading, _AnyColumn() if columns is None else columns, _SOMEBODY)
     except NotServable as why:
         return f"impossible: {why}"
+    if columns is not None:
+        return "exact: the filter"
     return "exact: the filter, for columns of the types that its constants have"

@@ -76,6 +76,15 @@ def find_open_ways(settings: Settings) -> Iterator[Warned]:
                     f"`listeners.{endpoint.name}.{name}` trusts every address: whoever connects can claim to "
                     "be at any other",
                 )
+    iceberg = settings.listeners.iceberg_rest
+    own = {one.name for one in settings.catalogs if one.catalog.user_credentials}.union(settings.audiences)
+    for name in iceberg.catalogs if iceberg is not None and iceberg.credentials == "readers" else ():
+        if name not in own:
+            yield (
+                ("listeners", "iceberg_rest", "credentials"),
+                f"`listeners.iceberg_rest.credentials` is `readers`, and catalog `{name}` is asked by the "
+                "login of the settings: whoever may load a table gets logins to files by its rights",
+            )
     for index, entry in enumerate(settings.policies.ranger):
         hosts = (urlsplit(url) for url in entry.urls)
         if entry.user is not None and any(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -28,7 +28,7 @@ from gateway.app.explaining import (
     select_judging_settings,
 )
 from gateway.app.files import make_places
-from gateway.app.restrictions import make_restrictions
+from gateway.app.metalake_restrictions import make_restrictions
 from gateway.app.spark_places import PlacesElsewhere, PlacesOfSparks
 from gateway.app.upstream import Queries, Upstream
 from gateway.catalog.live import LiveCatalog, Owners
@@ -48,7 +48,7 @@ from gateway.session.routing.fleet import Fleet, FleetLimits, SparkEndpoint, Spa
 from gateway.session.service import Sessions
 from gateway.settings.backends import BackendSettings, DiscoverySettings
 from gateway.settings.models import Settings
-from gateway.sources.metalakes import MetalakeState
+from gateway.sources.metalakes import Metalakes
 
 if TYPE_CHECKING:
     from gateway.backends.embedded_spark import EmbeddedSpark
@@ -98,8 +98,9 @@ class Sparks:
     other_gateways: OtherGateways | None = None
     owners: Owners | None = None
     """Whose tables are, where files become tables."""
-    metalakes: Callable[[], Iterable[MetalakeState]] = tuple
-    """How the first Spark's metalakes are doing; their warehouses are nobody's files on any Spark."""
+    lakes: Metalakes | None = None
+    """The first Spark's metalakes: their warehouses are nobody's files on any Spark, and what their policies
+    hide is hidden on each that has a catalog of the name."""
     _template: Dependencies | None = None
     _readers: dict[Parsers, ReaderPool] = field(default_factory=dict)
     _starting: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -229,10 +230,11 @@ class Sparks:
             stack.push_async_callback(in_time, queries.close)
             catalog = make_catalog(settings, queries, reader, owners=self.owners if settings.files else None)
             stack.push_async_callback(in_time, catalog.close)
-            restrictions = make_restrictions(settings, catalogs)
+            restrictions = make_restrictions(settings, catalogs, self.lakes)
             stack.push_async_callback(restrictions.aclose)
             limits = self.limits(backend)
-            own = make_places(settings, queries, catalog, self.metalakes)
+            states = tuple if self.lakes is None else self.lakes.states
+            own = make_places(settings, queries, catalog, states)
             dependencies = replace(
                 template,
                 judge=self.make_judge(settings, reader),

@@ -95,8 +95,8 @@ SPARK_CONF: Mapping[str, str] = {
     "spark.ui.enabled": "false",
     "spark.sql.catalogImplementation": "hive",
     "spark.sql.shuffle.partitions": "2",
-    # Else each aggregate and each sort, however small, takes a page of up to 64 MB: in a heap of 2 GB these were
-    # 759 MB (measured), and the old generation was collected every minute.
+    # Else each aggregate and each sort, however small, takes a page of up to 64 MB: in a heap of 2 GB these
+    # were 759 MB (measured), and the old generation was collected every minute.
     "spark.buffer.pageSize": "1m",
     # The text that Spark runs must be the text that was proved: `${x}` is not replaced.
     "spark.sql.variable.substitute": "false",

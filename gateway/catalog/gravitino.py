@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from dataclasses import replace
+from typing import Any, Literal
 from urllib.parse import quote
 
+from gateway.catalog.gravitino_policies import PolicyNotConvertible, read_column_mask, read_row_filter
 from gateway.catalog.readable import (
     CatalogUnavailable,
     DatabaseAlreadyExists,
@@ -42,6 +44,7 @@ from gateway.model.metalakes import (
     Metalake,
     MetalakeCatalog,
     MetalakePrivilege,
+    MetalakeRestriction,
     MetalakeRole,
     MetalakeTag,
     Owner,
@@ -56,6 +59,9 @@ AT_ONCE = 8
 MAX_POLICIES = 10_000
 _RESTRICTING = ("row_filter", "column_mask")
 """What the types of policies end with that hide rows or values: `system_row_filter`, `system_column_mask`."""
+_CONTENT = frozenset({"expression", "properties", "supportedObjectTypes"})
+"""Members of a policy's content. The last two say for whom it is, and change nothing of what it hides."""
+_TABLES = frozenset({Level.METALAKE, Level.CATALOG, Level.SCHEMA, Level.TABLE})
 _NO_POLICIES = frozenset({404, 405, 501})
 """Statuses of a server that has no policies."""
 _HIDDEN = frozenset({403, 404})
@@ -109,10 +115,12 @@ class GravitinoMetalake(Closing):
                     own[MetadataObject(level, parts)] = owner
         restricting = await self._list_restricting_policies()
         tagged = await self._tags() if tags or restricting else ()
+        restrictions, restricted = await self._list_restrictions(restricting, tagged)
         return Metalake(
             catalogs=catalogs,
             tags=tagged if tags else (),
-            restricted=await self._list_restricted(restricting, tagged),
+            restricted=restricted,
+            restrictions=restrictions,
             roles=roles,
             users=users,
             groups=groups,
@@ -152,8 +160,9 @@ class GravitinoMetalake(Closing):
             found.append(MetalakeTag(name=name, properties=by_name[name], objects=tuple(objects)))
         return tuple(found)
 
-    async def _list_restricting_policies(self) -> tuple[str, ...]:
-        """Return the names of the policies in force that hide rows or values."""
+    async def _list_restricting_policies(self) -> tuple[MetalakeRestriction, ...]:
+        """Return the policies in force that hide rows or values, without what they are on; one that is not
+        enforced has no expression."""
         try:
             answer = await self.ask("policies", {"details": "true"})
         except CatalogError as error:
@@ -168,31 +177,41 @@ class GravitinoMetalake(Closing):
             kind = text(one.get("policyType"), "policyType").lower()
             # RULE (metalake-restricting-policies)
             if kind.endswith(_RESTRICTING) and one.get("enabled") is not False:
-                found.append(text(one.get("name"), "name"))
-        return tuple(sorted(found))
+                found.append(_read_restriction(text(one.get("name"), "name"), kind, one.get("content")))
+        return tuple(sorted(found, key=lambda one: one.name))
 
-    async def _list_restricted(
-        self, policies: Sequence[str], tags: Iterable[MetalakeTag]
-    ) -> tuple[MetadataObject, ...]:
-        """Return the objects that policies are on, those with a tag that one is on as well."""
+    async def _list_restrictions(
+        self, policies: Sequence[MetalakeRestriction], tags: Iterable[MetalakeTag]
+    ) -> tuple[tuple[MetalakeRestriction, ...], tuple[MetadataObject, ...]]:
+        """Return the policies with the objects that they are on, those with a tag that one is on as well; and
+        the objects of policies that are not enforced there."""
         tagged = {tag.name: tag.objects for tag in tags}
-        answers = await self._each("policies/{}/objects", policies)
+        by_name = {one.name: one for one in policies}
+        answers = await self._each("policies/{}/objects", list(by_name))
         if len(answers) < len(policies):
-            gone = min(set(policies) - {name for name, _ in answers})
+            gone = min(by_name.keys() - {name for name, _ in answers})
             raise CatalogUnavailable(f"the server does not list the objects with the policy `{gone}`")
-        found: dict[MetadataObject, None] = {}
-        for _, listed in answers:
-            objects = [self._object(one) for one in items(listed.get("metadataObjects"), "objects")]
-            if not objects:
-                # Of a policy that is on nothing, and of one whose objects the account may not see, the server
-                # says the same.
-                found[MetadataObject(type=Level.METALAKE.value, parts=())] = None
-            for one in objects:
+        enforced: list[MetalakeRestriction] = []
+        closed: dict[MetadataObject, None] = {}
+        for name, listed in answers:
+            on: dict[MetadataObject, None] = {}
+            for one in [self._object(each) for each in items(listed.get("metadataObjects"), "objects")]:
                 on_tag = tagged.get(".".join(one.parts)) if one.type == "TAG" else (one,)
                 if on_tag is None:  # RULE (metalake-policy-on-unknown-tag)
                     raise CatalogUnavailable("a policy is on a tag whose objects are not listed")
-                found |= dict.fromkeys(on_tag)
-        return tuple(found)
+                on |= dict.fromkeys(on_tag)
+            if not listed.get("metadataObjects"):
+                # Of a policy that is on nothing, and of one whose objects the account may not see, the server
+                # says the same.
+                closed[MetadataObject(type=Level.METALAKE.value, parts=())] = None
+            policy = by_name[name]
+            levels = _TABLES | {Level.COLUMN} if policy.hides == "values" else _TABLES
+            # RULE (metalake-not-enforced)
+            fits = [one for one in on if policy.expression and one.level in levels]
+            closed |= dict.fromkeys(one for one in on if one not in fits)
+            if fits:
+                enforced.append(replace(policy, objects=tuple(fits)))
+        return tuple(enforced), tuple(closed)
 
     async def _grants(self) -> tuple[_Members, _Members, tuple[MetalakeRole, ...]]:
         """Return users, groups and roles; a role that somebody has and that is not among them is hidden."""
@@ -406,6 +425,22 @@ def spark_type(told: Any, types: Mapping[str, str], depth: int = 0) -> str:
             key, value = (spark_type(one.get(f"{side}Type"), types, depth + 1) for side in ("key", "value"))
             return f"map<{key},{value}>"
     raise CatalogUnavailable("a type that Spark does not have")
+
+
+def _read_restriction(name: str, kind: str, content: Any) -> MetalakeRestriction:
+    """Return a policy as far as it is understood: what is not enforced has no expression."""
+    hides: Literal["rows", "values"] = "rows" if kind.endswith(_RESTRICTING[0]) else "values"
+    told = content.get("expression") if isinstance(content, dict) and content.keys() <= _CONTENT else None
+    try:
+        if not isinstance(told, str):
+            raise PolicyNotConvertible("a content of another form")
+        if hides == "rows":
+            read_row_filter(told)
+        else:
+            read_column_mask(told)
+    except PolicyNotConvertible:
+        told = ""
+    return MetalakeRestriction(name=name, hides=hides, expression=str(told))
 
 
 def _read_error(answer: Any) -> tuple[str, str]:

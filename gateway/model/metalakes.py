@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Literal
 
 RELATIONAL = "RELATIONAL"
 
@@ -101,6 +102,35 @@ class Owner:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class MetalakeRestriction:
+    """A policy of the server that hides rows, or values of columns."""
+
+    name: str
+    hides: Literal["rows", "values"]
+    expression: str
+    """As its author wrote it."""
+    objects: tuple[MetadataObject, ...] = ()
+    """What it is on, by tags too; on what lies below as well."""
+
+    def covers(self, name: Sequence[str]) -> bool:
+        """Whether it is on a table, by catalog, database and name, or on what that lies in."""
+        folded = [one.lower() for one in name]
+        return any(
+            one.level is not Level.COLUMN and [part.lower() for part in one.parts] == folded[: len(one.parts)]
+            for one in self.objects
+        )
+
+    def list_columns(self, name: Sequence[str]) -> list[str]:
+        """Return the columns of a table that it is on by themselves."""
+        folded = [one.lower() for one in name]
+        return [
+            one.parts[-1]
+            for one in self.objects
+            if one.level is Level.COLUMN and [part.lower() for part in one.parts[:-1]] == folded
+        ]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Metalake:
     """All that was asked of a metalake."""
 
@@ -114,6 +144,8 @@ class Metalake:
     """Of the metalake and its relational catalogs."""
     restricted: tuple[MetadataObject, ...] = ()
     """Objects that a policy of the metalake hides rows or values of, which nobody here enforces."""
+    restrictions: tuple[MetalakeRestriction, ...] = ()
+    """The policies that are enforced."""
 
     @property
     def hidden_roles(self) -> frozenset[str]:

@@ -194,6 +194,8 @@ class TableRestrictions:
     current_schema: int = 0
     predicate: Predicate | None = None
     columns: tuple[ColumnAction, ...] = ()
+    by_names: bool = False
+    """Whether they go by the names of columns of now, and not by ids, which are made up then."""
     salt: str = field(default="", repr=False, compare=False)
     """Of one statement, in hexadecimal: what `sha-256-query-local` puts before a value."""
 

@@ -233,13 +233,14 @@ class NameCheck:
         self._catalogs = catalogs
         self._tree = tree
         self._on_tags = on_tags
-        self._items: list[MaskItem | FilterItem] = []
+        self.items: list[MaskItem | FilterItem] = []
+        """Its masks and filters."""
         if policy is not None and policy.type is not PolicyType.ACCESS:
-            self._items = [*policy.masks, *policy.filters]
+            self.items = [*policy.masks, *policy.filters]
 
     @property
     def has_texts(self) -> bool:
-        return any(_text_of(item).strip() for item in self._items)
+        return any(_text_of(item).strip() for item in self.items)
 
     def names(self) -> Iterator[str]:
         """Yield a warning for each name that nothing has."""
@@ -261,12 +262,12 @@ class NameCheck:
             for value in resources[self.way[-1]].values
             if is_name(value)
         }
-        for item in self._items:
+        for item in self.items:
             if not isinstance(item, MaskItem) or item.mask_type not in STANDARD:
                 continue
             found = [
                 (f"{table.name}.{column.name}", column.type)
-                for table, columns in self._tables()
+                for table, columns in self.list_tables()
                 for column in table.columns
                 if column.name.lower() in named.intersection(columns)
                 and mask_expression(item.mask_type, column.name, column.type) == null_of(column.name)
@@ -285,7 +286,7 @@ class NameCheck:
             return
         found = [
             (f"{table.name}.{column.name}", column.type)
-            for table, columns in self._tables()
+            for table, columns in self.list_tables()
             for column in table.columns
             if column.name.lower() in named.intersection(columns) and is_collated(column.type)
         ]
@@ -340,7 +341,7 @@ class NameCheck:
         for _, (table, _, database) in self.together:
             yield from ((catalog, database, table) for catalog in self._catalogs)
 
-    def _tables(self) -> list[tuple[Table, list[str]]]:
+    def list_tables(self) -> list[tuple[Table, list[str]]]:
         """Return the tables that the policy speaks of, each with the columns that it speaks of."""
         found: dict[TableName, list[str]] = {}
         for resources in self.sets:
@@ -357,9 +358,9 @@ class NameCheck:
 
     async def misfits(self, readings: Readings) -> list[str]:
         """Return a warning for each filter or custom mask that some table has not the columns for."""
-        tables = self._tables() if self.has_texts else []
+        tables = self.list_tables() if self.has_texts else []
         found = []
-        for item in self._items:
+        for item in self.items:
             unfit: list[ExistingName] = []
             unknown: dict[str, None] = {}
             columns = set[str]()
@@ -382,11 +383,11 @@ class NameCheck:
     async def select_fitting_texts(self, readings: Readings, most: int) -> list[FittingText]:
         """Return the texts of the policy on tables that have what they name: of each text `most` at most."""
         found = []
-        for item in self._items:
+        for item in self.items:
             if not _text_of(item).strip():
                 continue
             here: list[FittingText] = []
-            for table, named in self._tables():
+            for table, named in self.list_tables():
                 for column in named or [""]:
                     written = _bind_values(item, table, column)
                     reading = await readings.of(written) if len(here) < most else None
@@ -398,7 +399,7 @@ class NameCheck:
     async def relations(self, readings: Readings) -> list[TableName]:
         """Return the tables that the policy's texts read."""
         found: list[TableName] = []
-        for item in self._items:
+        for item in self.items:
             text = _text_of(item)
             reading = await readings.of(sample(text)) if text.strip() else None
             found += [

@@ -119,6 +119,8 @@ def _find_schema(told: TableRestrictions, table: Table) -> TableSchema:
             if one.id == told.current_schema and one.names == names:  # RULE (restriction-current-schema)
                 return one
         raise Unenforceable("its columns have changed since they were read; run the statement again")
+    if told.by_names:  # RULE (restriction-by-names)
+        raise Unenforceable("its restrictions go by the names that columns have now, not in a version")
     found = [one for one in told.schemas if one.names == names]
     if not found:
         raise Unenforceable("it is not known which schema this version has")

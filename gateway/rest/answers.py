@@ -57,6 +57,7 @@ def withhold_config(config: Any, *, credentials: bool, refresh: str = "") -> dic
             continue
         if key in PLAIN_CONFIG:
             shown[key] = one
+        # RULE (rest-logins-withheld, rest-signing)
         elif credentials and key.startswith(_STORES) and not key.startswith(_SIGNING):
             if not key.endswith(_REFRESH):
                 shown[key] = one
@@ -142,7 +143,7 @@ def make_etag(body: bytes, user: str, policies: str, upstream: str) -> str:
     sent now.
     """
     told = hashlib.sha256()
-    for one in (user, policies, upstream):
+    for one in (user, policies, upstream):  # RULE (rest-etag-user, rest-etag-policies)
         told.update(f"{len(one)}:{one}".encode())
     told.update(body)
     return f'"{told.hexdigest()[:40]}"'

@@ -5,27 +5,30 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 from urllib.parse import quote
 
 import orjson
 
 from gateway.catalog.rest import RestAnswer
-from gateway.model.bounded import BoundedDict
 from gateway.model.catalog import TableName, quote_parts
 from gateway.model.statement import Cleared, Refused
 from gateway.rest.answers import RestReply, route_of_credentials, write_table
 from gateway.rest.commits import (
     OWNER,
+    STAGED,
     CommitParts,
     check_order,
     check_spec,
     names_files,
     read_commit,
+    take_staged,
     write_commit,
     write_created,
 )
 from gateway.rest.described import AnsweredTables, describe, describe_all
+from gateway.rest.handles import SignedHandles
 from gateway.rest.judging import ACCESS_DENIED, CallJudge, JudgedCall, is_obliged, name_obligations
 from gateway.rest.requests import (
     RestCall,
@@ -63,12 +66,14 @@ _LOCATION = "location"
 class Changes:
     """Passes changes on to one service's catalogs."""
 
-    def __init__(self, upstream: CatalogRelay, judge: CallJudge, trust: Trust) -> None:
+    def __init__(
+        self, upstream: CatalogRelay, judge: CallJudge, trust: Trust, handles: SignedHandles
+    ) -> None:
+        """`handles`: for the locations that catalogs have chosen for tables which are staged."""
         self._upstream = upstream
         self._judge = judge
         self._trust = trust
-        self._places: BoundedDict[TableName, str] = BoundedDict(1_000)
-        """Locations that catalogs have chosen for tables which are staged."""
+        self._handles = handles
 
     # -- namespaces --------------------------------------------------------------------------------------
 
@@ -147,15 +152,13 @@ class Changes:
         others = {key: one for key, one in told.items() if key != OWNER}
         text = write_create(name, read_columns(schema["fields"]), location, others)
         # Whoever creates a table owns it, whatever his engine calls him.
-        body["properties"] = {**told, OWNER: call.principal.user}
+        body["properties"] = {**told, OWNER: call.principal.user}  # RULE (rest-owner-of-created)
         staged = body.get("stage-create") is True
 
         async def write_answer(answer: RestAnswer) -> bytes:
             loaded = read_answer(answer)
             if staged and not location:
-                place = (loaded.get("metadata") or {}).get(_LOCATION)
-                if isinstance(place, str):
-                    self._places[name.fold()] = place
+                answer, loaded = await self._sign_place(call, name, answer, loaded)
             return write_table(
                 answer,
                 loaded,
@@ -174,6 +177,21 @@ class Changes:
             headers=read_delegation(call),
             write_answer=write_answer,
         )
+
+    async def _sign_place(
+        self, call: RestCall, name: TableName, answer: RestAnswer, loaded: Mapping[str, Any]
+    ) -> tuple[RestAnswer, Mapping[str, Any]]:
+        """Return the answer for a staged table, whose properties say that the catalog has chosen its place:
+        clients send all of them when they commit it, at whichever gateway."""
+        metadata = loaded.get("metadata")
+        place = metadata.get(_LOCATION) if isinstance(metadata, dict) else None
+        if not isinstance(metadata, dict) or not isinstance(place, str):
+            return answer, loaded
+        told = metadata.get("properties")
+        signed = await self._handles.sign(_mean_place(call, name), place)
+        properties = {**(told if isinstance(told, dict) else {}), STAGED: signed}
+        loaded = {**loaded, "metadata": {**metadata, "properties": properties}}
+        return replace(answer, content=orjson.dumps(loaded)), loaded
 
     async def _may_have_credentials(self, call: RestCall, name: TableName, loaded: Mapping[str, Any]) -> bool:
         if self._trust.credentials == "never":
@@ -300,9 +318,10 @@ class Changes:
     ) -> tuple[list[_Judged], list[Any]]:
         """Return what a commit counts as, with the table as it is, and the requirements that go with it."""
         user = call.principal.user
+        signed = take_staged(commit)
         if commit.creates:
-            place = self._places.get(name.fold(), "")
-            texts = write_created(name, commit, user, [place] if place else [])
+            place = await self._handles.read(_mean_place(call, name), signed) if signed else None
+            texts = write_created(name, commit, user, [] if place is None else [place])
             missing = AnsweredTables(missing=frozenset({name.fold()}))
             if names_files(commit):
                 await self._require_writer(call, texts[0], missing)
@@ -325,7 +344,7 @@ class Changes:
         restricted = told.get("read-restrictions") is not None
         if isinstance(reads, Refused):
             await self._judge.record(call, reads, time.perf_counter())
-        elif is_obliged(reads) or restricted:
+        elif is_obliged(reads) or restricted:  # RULE (rest-commit-obliged)
             what = name_obligations(reads) or "a restriction of its catalog"
             message = f"{what} of table {name} applies to user {user}, so nothing can be committed to it"
             raise await self._judge.refuse(call, reads, ACCESS_DENIED, message)
@@ -335,7 +354,7 @@ class Changes:
         return [(text, described) for text in texts], requirements
 
     async def _require_writer(self, call: RestCall, text: str, described: AnsweredTables | None) -> None:
-        if self._trust.writes(call):
+        if self._trust.writes(call):  # RULE (rest-writers)
             return
         verdict = await self._judge.judge(call, text, described)
         message = (
@@ -408,6 +427,13 @@ async def _write_committed(answer: RestAnswer) -> bytes:
 
 def _path(name: TableName) -> str:
     return f"/tables/{quote(name.table, safe='')}"
+
+
+def _mean_place(call: RestCall, name: TableName) -> tuple[str, ...]:
+    """Return what the handle of a location is of."""
+    folded = name.fold()
+    # RULE (rest-place-of-user, rest-place-of-table)
+    return ("place", call.principal.user, folded.catalog, folded.database, folded.table)
 
 
 def _require_owner(told: Mapping[str, str], call: RestCall) -> None:

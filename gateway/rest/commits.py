@@ -21,6 +21,8 @@ from gateway.rest.statements import literal, name_of, write_create, write_overwr
 
 MAX_UPDATES: Final = 1_000
 OWNER: Final = "owner"
+STAGED: Final = "sluice.staged"
+"""Property of a staged table: a handle for the location that its catalog has chosen."""
 _NOTED: Final = frozenset({"created-at"})
 """Properties that Iceberg's own server gives each table that it creates. They lead nowhere."""
 _UPDATES: Final[Mapping[str, tuple[str, ...]]] = {
@@ -102,7 +104,7 @@ def read_commit(told: Mapping[str, Any]) -> CommitParts:
         raise bad_request(f"more than {MAX_UPDATES} updates")
     for one in updates:
         action = one.get("action") if isinstance(one, dict) else None
-        if not isinstance(action, str) or action not in _UPDATES:
+        if not isinstance(action, str) or action not in _UPDATES:  # RULE (rest-unknown-update)
             raise bad_request("an update that is not known")
         needed = _UPDATES[action][:1] if action != "remove-partition-statistics" else ()
         require_members(one, f"`{action}`", ("action", *_UPDATES[action]), needed)
@@ -201,7 +203,7 @@ class _Writing:
     def _set_properties(self, told: Mapping[str, str]) -> None:
         # Policies may speak of owners: nobody makes himself the owner of what is there.
         owner = (self.metadata.get("properties") or {}).get(OWNER)
-        if OWNER in told and told[OWNER] != owner:
+        if OWNER in told and told[OWNER] != owner:  # RULE (rest-owner-changed)
             raise forbidden("a table's owner cannot be changed here")
         others = {key: one for key, one in told.items() if key != OWNER}
         if others:
@@ -224,10 +226,11 @@ def write_commit(
     writing = _Writing(table, metadata, current=list(current))
     for one in commit.updates:
         writing.add(one)
-    if writing.added is not None:
+    if writing.added is not None:  # RULE (rest-unused-schema)
         raise forbidden(_UNUSED_SCHEMA)
     if not writing.found:
         writing.note("nothing")
+    # RULE (rest-commit-bound)
     bound: list[Any] = [{"type": "assert-table-uuid", "uuid": metadata.get("table-uuid")}]
     if writing.changes_schema:
         bound += [
@@ -261,10 +264,19 @@ def write_created(table: TableName, commit: CommitParts, user: str, places: Sequ
         raise bad_request("a table is created with a schema")
     if properties.pop(OWNER, user) != user:
         raise forbidden("a table is owned by who creates it")
-    if location in places:
+    if location in places:  # RULE (rest-chosen-place)
         location = ""
     others = {key: one for key, one in properties.items() if key not in _NOTED}
     return [write_create(table, read_columns(schema["fields"]), location, others)]
+
+
+def take_staged(commit: CommitParts) -> str:
+    """Return the handle that a staged table was given, and take it out of the commit: no table has it."""
+    found = ""
+    for one in commit.updates:
+        if one["action"] == "set-properties":
+            found = require_texts(one["updates"], "`updates`").pop(STAGED, found)
+    return found
 
 
 def names_files(commit: CommitParts) -> bool:

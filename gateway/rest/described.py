@@ -68,6 +68,7 @@ def describe_all(name: TableName, metadata: Mapping[str, Any]) -> Table:
         column = text(one.get("name"), "field")
         if one.get("id") not in current and column.lower() not in known:
             former[column.lower()] = Column(name=column, type=spark_type(one.get("type")))
+    # RULE (rest-former-columns)
     return replace(table, columns=(*table.columns, *former.values())) if former else table
 
 

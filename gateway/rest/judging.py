@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 
+from gateway.errors import LimitExceeded
 from gateway.model.decision import ColumnMask, Obligation, RowFilter
 from gateway.model.statement import Cleared, Client, Refused, SessionContext, Statement, Verdict
 from gateway.rest.described import CURRENT, AnsweredTables
@@ -21,6 +22,8 @@ from gateway.session.view_rules import build_refusal
 
 ACCESS_DENIED = ("ACCESS_DENIED", "42501")
 NOT_GOVERNABLE = ("NOT_GOVERNABLE", "0A000")
+_GOES_ON = frozenset({"loadCredentials", "fetchPlanningResult", "cancelPlanning", "fetchScanTasks"})
+"""Calls that go on with what an earlier one was counted for."""
 _REFUSALS = {400: ("MALFORMED", "22023"), 429: ("LIMIT_EXCEEDED", "54000")}
 """Status of an answer → code and SQLSTATE of the record, for what is refused without a verdict."""
 
@@ -42,6 +45,8 @@ class CallJudge:
         self._recorder = dependencies.recorder
         self._locks = dependencies.locks
         self._limits = dependencies.limits
+        self._budgets = dependencies.budgets
+        self._backend = dependencies.backend
         self._console_url = dependencies.console_url
 
     async def judge(self, call: RestCall, text: str, told: AnsweredTables | None = None) -> Verdict:
@@ -62,6 +67,7 @@ class CallJudge:
 
         INVARIANT (audit first): nothing of a catalog's answer leaves before this has returned.
         """
+        verdict = await self._admit(call, verdict)
         record = RecordedCall(principal=call.principal, session_id="")
         await self._recorder.record_decided(
             verdict,
@@ -74,6 +80,22 @@ class CallJudge:
         if isinstance(verdict, Refused):
             raise self.explain(verdict, record.statement_id)
         return JudgedCall(cleared=verdict, record=record)
+
+    async def _admit(self, call: RestCall, verdict: Verdict) -> Verdict:
+        """Count a call that may pass as one statement, or refuse it where a limit of statements does."""
+        if isinstance(verdict, Refused) or call.counted or call.name in _GOES_ON:
+            return verdict
+        who, client = call.principal, call.client
+        await self._budgets.prepare(who, client, self._backend)
+        tables = [*(verdict.names - verdict.policy_tables), *(scan.table for scan in verdict.scans)]
+        try:
+            # RULE (rest-limit)
+            self._budgets.admit(who, client, lambda: tables, verdict.scans, self._backend)
+        except LimitExceeded as fault:
+            refused = build_refusal(verdict, fault.code, fault.sqlstate, fault.message)
+            return replace(refused, limit=fault.limit, retry_s=fault.retry_s)
+        call.counted.append(call.name)
+        return verdict
 
     async def refuse(
         self, call: RestCall, verdict: Verdict, code: tuple[str, str], message: str
@@ -92,7 +114,10 @@ class CallJudge:
         fault = StatementRefused(refused, statement_id, console_url=self._console_url)
         if refused.code == "POLICIES_STALE":
             return RestFault(503, "ServiceUnavailableException", fault.text)
-        return RestFault(403, "ForbiddenException", fault.text.splitlines()[0])
+        words = fault.text.splitlines()[0]
+        if refused.retry_s is not None:
+            return RestFault(429, "TooManyRequestsException", words, retry_s=refused.retry_s)
+        return RestFault(403, "ForbiddenException", words)
 
     async def record_list(self, call: RestCall, arguments: Mapping[str, str]) -> RecordedCall:
         """Make durable that a list is answered: it holds only what the principal may know of."""
@@ -162,7 +187,7 @@ def name_obligations(cleared: Cleared) -> str:
 
 def is_obliged(cleared: Cleared) -> bool:
     """Whether not all of the rows and values are shown as they are."""
-    return bool(cleared.obligations) or cleared.hides_columns
+    return bool(cleared.obligations) or cleared.hides_columns  # RULE (rest-hidden-columns)
 
 
 def _name(one: Obligation) -> str:

@@ -54,7 +54,7 @@ class Lists:
                 raise not_found(NO_NAMESPACE, f"namespace `{'.'.join(parent)}` does not exist")
             found = await self._all(call, "namespaces", None, "namespaces", asked)
             names = [levels for one in found if (levels := _read_namespace(one, parent)) is not None]
-            shown = [
+            shown = [  # RULE (rest-list-namespaces)
                 list(one)
                 for one in sorted(names)
                 if may_know(Resource.database(call.catalog, join_levels(one)))
@@ -82,7 +82,7 @@ class Lists:
                 raise not_found(NO_NAMESPACE, f"namespace `{call.database}` does not exist")
             found = await self._all(call, path, call.namespace, "identifiers", {})
             names = sorted({name for one in found if (name := _read_name(one, call.namespace)) is not None})
-            told = visible(database, names)
+            told = visible(database, names)  # RULE (rest-list-tables)
             shown = [
                 {"namespace": list(call.namespace), "name": name}
                 for name, may in zip(names, told, strict=True)

@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-import base64
 import hashlib
-import hmac
-import secrets
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
 
 import orjson
 
 from gateway.catalog.rest import RestAnswer
-from gateway.model.catalog import TableName
 from gateway.rest.answers import RestReply, route_of_credentials, withhold_config, withhold_logins
+from gateway.rest.handles import SignedHandles
 from gateway.rest.judging import CallJudge
 from gateway.rest.requests import (
     RestCall,
     RestFault,
-    bad_request,
     forbidden,
     not_found,
     read_body,
@@ -29,61 +27,83 @@ from gateway.rest.requests import (
 from gateway.rest.tables import NO_TABLE, LoadedTable, ServedTables, read_delegation, read_query, resource_of
 from gateway.rest.upstream import CatalogRelay, pass_fault_on, read_answer
 
-MAX_HANDLE_CHARS = 8_192
 _PLAN = (
     "snapshot-id", "select", "filter", "min-rows-requested", "case-sensitive", "use-snapshot-schema",
     "start-snapshot-id", "end-snapshot-id", "stats-fields",
 )  # fmt: skip
-_SIGNATURE_BYTES = 16
+
+
+@dataclass(slots=True)
+class _PlanAnswer:
+    """What is about to be answered about a table."""
+
+    loaded: LoadedTable
+    body: bytes = b""
+
+    @property
+    def reply(self) -> RestReply:
+        return RestReply(body=self.body) if self.body else RestReply(status=204)
 
 
 class Planning:
     """Answers for tables of one service's catalogs what takes the right to load them."""
 
-    def __init__(self, relay: CatalogRelay, judge: CallJudge, tables: ServedTables) -> None:
+    def __init__(
+        self, relay: CatalogRelay, judge: CallJudge, tables: ServedTables, handles: SignedHandles
+    ) -> None:
+        """`handles`: for what plans are known by, since a catalog need not know of which table one is."""
         self._relay = relay
         self._judge = judge
         self._tables = tables
-        self._key = secrets.token_bytes(32)
-        """Signs what plans are known by: a catalog need not know of which table one is."""
+        self._handles = handles
 
     async def load_credentials(self, call: RestCall) -> RestReply:
         """Answer `loadCredentials`."""
         read_query(call, {"planId": (), "referenced-by": ()})
-        loaded = await self._tables.decide(call, call.table, asks_for_logins=True)
-        if not loaded.credentials:
-            why = "logins to files are given to whoever may overwrite the table, and sees all of it"
-            await self._judge.end(loaded.judged.record, error=why)
-            raise forbidden(why)
-        answer = await self._ask(call, loaded, "GET", "/credentials")
-        told = require_members(read_answer(answer), "the answer", ("storage-credentials",))
-        logins = withhold_logins(told.get("storage-credentials"), route_of_credentials(call, call.table))
-        return await self._end(loaded, orjson.dumps({"storage-credentials": logins}))
+        async with self._answering(call) as made:
+            if not made.loaded.credentials:  # RULE (rest-credentials-call)
+                raise forbidden(
+                    "logins to files are given to whoever may overwrite the table, and sees all of it"
+                )
+            answer = await self._ask(call, made.loaded, "GET", "/credentials")
+            told = require_members(read_answer(answer), "the answer", ("storage-credentials",))
+            logins = withhold_logins(told.get("storage-credentials"), route_of_credentials(call, call.table))
+            made.body = orjson.dumps({"storage-credentials": logins})
+        return made.reply
 
     async def plan(self, call: RestCall) -> RestReply:
         """Answer `planTableScan`."""
         read_query(call, {})
         body = require_members(read_body(call.body), "the body", _PLAN)
-        return await self._pass(call, "POST", "/plan", content=orjson.dumps(body))
+        async with self._answering(call) as made:
+            made.body = await self._pass(call, made.loaded, "POST", "/plan", content=orjson.dumps(body))
+        return made.reply
 
     async def fetch_plan(self, call: RestCall) -> RestReply:
         """Answer `fetchPlanningResult`."""
-        read_query(call, {})
-        ident = self._open_handle(call, "plan", call.parts["plan"])
-        return await self._pass(call, "GET", f"/plan/{quote(ident, safe='')}")
+        return await self._of_plan(call, "GET")
 
     async def cancel_plan(self, call: RestCall) -> RestReply:
         """Answer `cancelPlanning`."""
+        return await self._of_plan(call, "DELETE")
+
+    async def _of_plan(self, call: RestCall, method: str) -> RestReply:
         read_query(call, {})
-        ident = self._open_handle(call, "plan", call.parts["plan"])
-        return await self._pass(call, "DELETE", f"/plan/{quote(ident, safe='')}")
+        async with self._answering(call) as made:
+            ident = await self._open_handle(call, "plan", call.parts["plan"], made.loaded)
+            made.body = await self._pass(call, made.loaded, method, f"/plan/{quote(ident, safe='')}")
+        return made.reply
 
     async def fetch_tasks(self, call: RestCall) -> RestReply:
         """Answer `fetchScanTasks`."""
         read_query(call, {})
         body = require_members(read_body(call.body), "the body", ("plan-task",), ("plan-task",))
-        task = self._open_handle(call, "task", require_text(body["plan-task"], "a plan's task"))
-        return await self._pass(call, "POST", "/tasks", content=orjson.dumps({"plan-task": task}))
+        handle = require_text(body["plan-task"], "a plan's task")
+        async with self._answering(call) as made:
+            task = await self._open_handle(call, "task", handle, made.loaded)
+            content = orjson.dumps({"plan-task": task})
+            made.body = await self._pass(call, made.loaded, "POST", "/tasks", content=content)
+        return made.reply
 
     async def report_metrics(self, call: RestCall) -> RestReply:
         """Answer `reportMetrics`: a report is taken and not passed on, since its filters quote values."""
@@ -97,50 +117,49 @@ class Planning:
 
     # -- what is passed on -------------------------------------------------------------------------------
 
-    async def _pass(
-        self, call: RestCall, method: str, path: str, *, content: bytes | None = None
-    ) -> RestReply:
-        """Pass a request on of whoever may load the table; who has to enforce restrictions does so for every
-        row that he reads, whatever a plan says."""
+    @asynccontextmanager
+    async def _answering(self, call: RestCall) -> AsyncIterator[_PlanAnswer]:
+        """Have the table within, of whoever may load it; who has to enforce restrictions does so for every
+        row that he reads, whatever a plan says. The record hears of how the call ends."""
         loaded = await self._tables.decide(call, call.table, asks_for_logins=True)
+        made, error = _PlanAnswer(loaded), "it was not answered"
+        try:
+            yield made
+            error = ""
+        except RestFault as fault:
+            error = fault.message
+            raise
+        finally:
+            await self._judge.end(loaded.judged.record, size=len(made.body), error=error)
+
+    async def _pass(
+        self, call: RestCall, loaded: LoadedTable, method: str, path: str, *, content: bytes | None = None
+    ) -> bytes:
         answer = await self._ask(call, loaded, method, path, content=content)
         if not answer.content.strip():
-            return await self._end(loaded, b"")
-        try:
-            body = orjson.dumps(self._close_handles(call, dict(read_answer(answer)), loaded))
-        except RestFault as fault:
-            await self._judge.end(loaded.judged.record, error=fault.message)
-            raise
-        return await self._end(loaded, body)
+            return b""
+        return orjson.dumps(await self._close_handles(call, dict(read_answer(answer)), loaded))
 
     async def _ask(
         self, call: RestCall, loaded: LoadedTable, method: str, path: str, *, content: bytes | None = None
     ) -> RestAnswer:
-        error = "the catalog gives no answer"
-        try:
-            answer = await self._relay.ask(
-                call,
-                method,
-                f"/tables/{quote(call.table.table, safe='')}{path}",
-                namespace=call.namespace,
-                content=content,
-                headers=read_delegation(call) if loaded.credentials else None,
-            )
-            error = f"the catalog answers with status {answer.status}" if answer.status >= 400 else ""
-            if error:
-                raise pass_fault_on(answer)
-            return answer
-        finally:
-            if error:
-                await self._judge.end(loaded.judged.record, error=error)
-
-    async def _end(self, loaded: LoadedTable, body: bytes) -> RestReply:
-        await self._judge.end(loaded.judged.record, size=len(body))
-        return RestReply(body=body) if body else RestReply(status=204)
+        answer = await self._relay.ask(
+            call,
+            method,
+            f"/tables/{quote(call.table.table, safe='')}{path}",
+            namespace=call.namespace,
+            content=content,
+            headers=read_delegation(call) if loaded.credentials else None,
+        )
+        if answer.status >= 400:
+            raise pass_fault_on(answer)
+        return answer
 
     # -- what plans are known by -------------------------------------------------------------------------
 
-    def _close_handles(self, call: RestCall, told: dict[str, Any], loaded: LoadedTable) -> Mapping[str, Any]:
+    async def _close_handles(
+        self, call: RestCall, told: dict[str, Any], loaded: LoadedTable
+    ) -> Mapping[str, Any]:
         """Return an answer whose handles are of this table and user."""
         if not loaded.credentials:
             told.pop("storage-credentials", None)
@@ -150,32 +169,26 @@ class Planning:
         if "config" in told:
             told["config"] = withhold_config(told["config"], credentials=loaded.credentials)
         if isinstance(told.get("plan-id"), str):
-            told["plan-id"] = self._close_handle(call, "plan", told["plan-id"])
+            told["plan-id"] = await self._handles.sign(_mean(call, "plan", loaded), told["plan-id"])
         tasks = told.get("plan-tasks")
         if isinstance(tasks, list):
-            told["plan-tasks"] = [self._close_handle(call, "task", str(one)) for one in tasks]
+            meaning = _mean(call, "task", loaded)
+            told["plan-tasks"] = [await self._handles.sign(meaning, str(one)) for one in tasks]
         return told
 
-    def _close_handle(self, call: RestCall, kind: str, ident: str) -> str:
-        raw = ident.encode()
-        return base64.urlsafe_b64encode(self._sign(call, kind, raw) + raw).decode().rstrip("=")
-
-    def _open_handle(self, call: RestCall, kind: str, handle: str) -> str:
+    async def _open_handle(self, call: RestCall, kind: str, handle: str, loaded: LoadedTable) -> str:
         """Return what a catalog knows a plan by. INVARIANT (a plan is of its table): whoever was given the
         handle of a plan for one table does not read another's by it."""
-        if len(handle) > MAX_HANDLE_CHARS:
-            raise bad_request("a handle that was not given here")
-        try:
-            sealed = base64.urlsafe_b64decode(handle + "=" * (-len(handle) % 4))
-            signature, raw = sealed[:_SIGNATURE_BYTES], sealed[_SIGNATURE_BYTES:]
-            ident = raw.decode()
-        except ValueError:
-            raise bad_request("a handle that was not given here") from None
-        if not hmac.compare_digest(signature, self._sign(call, kind, raw)):
-            raise not_found("NoSuchPlanIdException", "there is no such plan of this table")
-        return ident
+        found = await self._handles.read(_mean(call, kind, loaded), handle)
+        if found is None:
+            raise not_found("NoSuchPlanIdException", "there is no such plan of this table; plan anew")
+        return found
 
-    def _sign(self, call: RestCall, kind: str, raw: bytes) -> bytes:
-        name: TableName = call.table.fold()
-        told = orjson.dumps([kind, call.principal.user, name.catalog, name.database, name.table])
-        return hmac.digest(self._key, told + b"\0" + raw, hashlib.sha256)[:_SIGNATURE_BYTES]
+
+def _mean(call: RestCall, kind: str, loaded: LoadedTable) -> tuple[str, ...]:
+    """Return what the handle of a plan is of: a user, a table, which is another one when it was made anew
+    under its name, and what the user has to enforce on it."""
+    name, uuid = loaded.table.name.fold(), loaded.content["metadata"].get("table-uuid")
+    decided = hashlib.sha256(orjson.dumps(loaded.restrictions, option=orjson.OPT_SORT_KEYS)).hexdigest()
+    # RULE (rest-plan-kind, rest-plan-of-user, rest-plan-made-anew, rest-plan-decided)
+    return (kind, call.principal.user, name.catalog, name.database, name.table, str(uuid), decided)

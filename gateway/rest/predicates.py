@@ -159,7 +159,7 @@ class _Writer:
         written = _predicate(operator, one, value)
         if one.type not in ("float", "double"):
             return written
-        if operator in ("gt", "gt-eq", "not-eq"):
+        if operator in ("gt", "gt-eq", "not-eq"):  # RULE (rest-nan-greatest)
             return _or(_test("is-nan", one), written)
         return _and(_test("not-nan", one), written)
 
@@ -184,7 +184,7 @@ class _Writer:
         inside = {"type": "in", "child": reference, "values": values}
         outside = {"type": "not-in", "child": reference, "values": values}
         both = _with_not_null(one, inside, outside)
-        return _Both(both.true, _FALSE) if unknown else both
+        return _Both(both.true, _FALSE) if unknown else both  # RULE (rest-null-in-list)
 
     def _like(self, value: Expression, pattern: Expression, escape: str) -> _Both:
         value, pattern = self._fold(value), self._fold(pattern)
@@ -194,7 +194,7 @@ class _Writer:
         if one.type not in ("string", ANY_TYPE) or pattern.type != "string":
             raise NotServable(f"a row filter with LIKE of the type `{one.type}`")
         begin = text.removesuffix("%")
-        if any(mark in begin for mark in ("%", "_", escape or "\\")):
+        if any(mark in begin for mark in ("%", "_", escape or "\\")):  # RULE (rest-like-within)
             raise NotServable("a row filter with LIKE and signs within that stand for others")
         if begin == text:
             return _with_not_null(one, _predicate("eq", one, text), _predicate("not-eq", one, text))
@@ -262,7 +262,7 @@ def both_predicates(left: PredicateJson, right: PredicateJson) -> PredicateJson:
 
 def _with_not_null(one: FilterColumn, true: PredicateJson, false: PredicateJson) -> _Both:
     there = _test("not-null", one)
-    return _Both(_and(true, there), _and(false, there))
+    return _Both(_and(true, there), _and(false, there))  # RULE (rest-null-compares)
 
 
 def _reference(one: FilterColumn) -> PredicateJson:

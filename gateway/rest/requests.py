@@ -26,8 +26,10 @@ _VERSIONS = re.compile(r"(?:branch|tag|snapshot_id|at_timestamp)_.*|changes|rewr
 class RestFault(Exception):
     """What is answered in the form that Iceberg's REST specification has for errors."""
 
-    def __init__(self, status: int, kind: str, message: str) -> None:
+    def __init__(self, status: int, kind: str, message: str, *, retry_s: float | None = None) -> None:
+        """`retry_s`: after how many seconds the client may try again by itself."""
         super().__init__(message)
+        self.retry_s = retry_s
         self.status = status
         self.kind = kind
         """Name of the exception of Iceberg's own client that it becomes there."""
@@ -69,6 +71,8 @@ class RestCall:
     """In which the names of a view's text are looked up."""
     on_record: list[str] = field(default_factory=list, repr=False)
     """Identifiers of its entries in the record."""
+    counted: list[str] = field(default_factory=list, repr=False)
+    """Its name, once limits have counted it."""
 
     @property
     def namespace(self) -> tuple[str, ...]:
@@ -102,7 +106,7 @@ def require_name(told: Any) -> str:
     """Return a name that is governed as it is written: one with a dot would be taken for two."""
     if not isinstance(told, str) or not told or len(told) > MAX_NAME_CHARS:
         raise bad_request("a name is a text that is not empty and not too long")
-    if "." in told or "/" in told or not told.isprintable():
+    if "." in told or "/" in told or not told.isprintable():  # RULE (rest-odd-name)
         raise forbidden(
             f"the name {_quote(told)} has a dot, a slash or a control character and is not governed"
         )
@@ -114,7 +118,7 @@ def build_name(catalog: str, levels: Sequence[str], told: Any) -> TableName:
     namespace that may be a table, a name that Spark reads as that table's metadata or branch is refused."""
     name = require_name(told)
     below = name.lower() in METADATA_TABLES[ICEBERG.name] or _VERSIONS.fullmatch(name)
-    if len(levels) > 1 and below:
+    if len(levels) > 1 and below:  # RULE (rest-name-below-table)
         raise forbidden(f"the name {_quote(name)} in a namespace with levels is not governed: Spark reads it "
                         "as the metadata, or a branch, of a table")  # fmt: skip
     return TableName(catalog, join_levels(levels), name)
@@ -150,7 +154,7 @@ def require_members(
     if not isinstance(told, dict):
         raise bad_request(f"{what} is no object")
     unknown = sorted(set(told) - set(known))
-    if unknown:
+    if unknown:  # RULE (rest-unknown-member)
         raise bad_request(f"{what} has the member {_quote(unknown[0])}, which is not known")
     for key in needed:
         if key not in told:

@@ -70,7 +70,7 @@ _LESS = {
 def map_mask(mask: ColumnMask, data_type: str, kind: str, *, required: bool) -> ServedMask:
     """Return the restriction for a mask. `data_type` is Spark's, `kind` Iceberg's, empty for one that is no
     single value."""
-    if mask.predicate == "deny":
+    if mask.predicate == "deny":  # RULE (rest-denied-predicate)
         return ServedMask(
             exactness=Exactness.IMPOSSIBLE,
             why="it refuses conditions on its column, and readers do not",
@@ -119,7 +119,7 @@ class Restricting:
         fields = _read_fields(told["metadata"])
         if any(scan.obligations and scan.table.fold() != table.name.fold() for scan in cleared.scans):
             raise NotServable("something else than the table is restricted")
-        if cleared.hides_columns and not hidden:
+        if cleared.hides_columns and not hidden:  # RULE (rest-restrict-hidden)
             raise NotServable("it has columns that you may not select")
         types = {one.name: one.type for one in table.columns}
         actions: dict[int, str] = {}
@@ -157,7 +157,7 @@ class Restricting:
             raise NotServable(
                 f"the mask of column `{name}` has no restriction that is as strict: {found.why}"
             )
-        if found.exactness is Exactness.STRICTER and not self._stricter:
+        if found.exactness is Exactness.STRICTER and not self._stricter:  # RULE (rest-stricter)
             raise NotServable(
                 f"the mask of column `{name}` has no restriction that shows the same: {found.why} "
                 "(`stricter` allows that)"

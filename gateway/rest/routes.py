@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from gateway.rest.changes import Changes
+from gateway.rest.handles import SignedHandles
 from gateway.rest.judging import CallJudge
 from gateway.rest.lists import Lists
 from gateway.rest.planning import Planning
@@ -19,13 +20,17 @@ _VIEW = f"{_NAMESPACE}/views/{{view}}"
 
 
 def list_routes(
-    upstream: CatalogRelay, judge: CallJudge, trust: Trust, restricting: Restricting
+    upstream: CatalogRelay,
+    judge: CallJudge,
+    trust: Trust,
+    restricting: Restricting,
+    handles: SignedHandles,
 ) -> tuple[RestRoute, ...]:
     """Return the routes of a service."""
-    changes = Changes(upstream, judge, trust)
+    changes = Changes(upstream, judge, trust, handles)
     views = ServedViews(upstream, judge, changes)
     lists, tables = Lists(upstream, judge), ServedTables(upstream, judge, trust, restricting)
-    planning = Planning(upstream, judge, tables)
+    planning = Planning(upstream, judge, tables, handles)
     found: tuple[tuple[str, str, str, AnswerRestCall], ...] = (
         ("GET", "/v1/{prefix}/namespaces", "listNamespaces", lists.list_namespaces),
         ("POST", "/v1/{prefix}/namespaces", "createNamespace", changes.create_namespace),

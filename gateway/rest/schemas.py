@@ -144,9 +144,9 @@ def _require_ids_in_place(
                 owners.setdefault(ident, set()).add(top)
     for top, field in will.items():
         for ident in list_ids(field):
-            if ident <= last and owners.get(ident) != {top}:
+            if ident <= last and owners.get(ident) != {top}:  # RULE (rest-id-of-other-data)
                 raise forbidden(f"the schema gives the id {ident} of other data to `{field['name']}`")
-        if top <= last and top not in was and names.get(top) != field["name"]:
+        if top <= last and top not in was and names.get(top) != field["name"]:  # RULE (rest-former-id)
             raise forbidden(
                 f"the schema brings data of the former column `{names.get(top)}` back as `{field['name']}`"
             )

@@ -6,9 +6,10 @@ INVARIANT (what is unknown is refused): a route, a method or a parameter without
 from __future__ import annotations
 
 import asyncio
+import math
 import re
 from collections.abc import Awaitable, Callable, Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import parse_qsl
 
@@ -151,7 +152,7 @@ class RestService:
             if "view" in parts:
                 parts["table"] = parts["view"]  # they share their names
             catalog = parts.pop("prefix")
-            if catalog not in self._catalogs:
+            if catalog not in self._catalogs:  # RULE (rest-other-catalog)
                 raise not_found("NoSuchWarehouseException", "no such catalog is served here")
             return RestCall(catalog=catalog, parts=parts, name=route.name, **given), route
         if others:
@@ -203,7 +204,10 @@ def _explain(call: RestCall | None, error: Exception) -> RestFault:
 def reply_fault(fault: RestFault) -> RestReply:
     """Return an error as the specification has it."""
     told = {"message": fault.message, "type": fault.kind, "code": fault.status}
-    return reply_json({"error": told}, fault.status)
+    reply = reply_json({"error": told}, fault.status)
+    if fault.retry_s is None:
+        return reply
+    return replace(reply, headers={"Retry-After": str(math.ceil(fault.retry_s))})
 
 
 def _compile(path: str) -> re.Pattern[str]:

@@ -95,7 +95,7 @@ class ServedTables:
         record = await self._judge.record_list(call, {"table": str(name)})
         found = False
         try:
-            if may_know(resource_of(name)):
+            if may_know(resource_of(name)):  # RULE (rest-exists-visible)
                 answer = await self._upstream.ask(
                     call, "HEAD", f"/tables/{quote(name.table, safe='')}", namespace=call.namespace
                 )
@@ -193,11 +193,11 @@ class ServedTables:
             return None
         own = read_restrictions(table.name.catalog, dict(told))
         obliged = is_obliged(verdict) or bool(hidden)
-        if not (obliged or own.restricts):
+        if not (obliged or own.restricts):  # RULE (rest-own-restrictions)
             return None
-        if own.fault:
+        if own.fault:  # RULE (rest-own-not-understood)
             raise await self._judge.refuse(call, verdict, NOT_GOVERNABLE, own.fault)
-        if not self._trust.enforces(call):
+        if not self._trust.enforces(call):  # RULE (rest-obliged-refused)
             what = (
                 name_obligations(verdict) if obliged else f"a restriction of catalog `{table.name.catalog}`"
             )
@@ -240,10 +240,11 @@ class ServedTables:
                 return False
             case "readers":
                 return True
-        if restricted:
+        if restricted:  # RULE (rest-credentials-restricted)
             return False
         rights = self._judge.verdicts.rights_of(call.principal, call.client, "QUERY")
         resource = resource_of(name, described.tables[name.fold()].owner)
+        # RULE (rest-credentials-overwrite)
         if not all(rights.decide(resource, access).allowed for access in ("insert", "delete")):
             return False  # a refusal is judged anew each time
         return isinstance(await self._judge.judge(call, write_overwrite(name), described), Cleared)
@@ -257,7 +258,7 @@ def resource_of(name: TableName, owner: str | None = None) -> Resource:
 def read_query(call: RestCall, known: Mapping[str, tuple[str, ...]]) -> dict[str, str]:
     """Return the parameters of a call: those that are known, with values that are; empty: any value."""
     for key, value in call.query.items():
-        if key not in known or (known[key] and value not in known[key]):
+        if key not in known or (known[key] and value not in known[key]):  # RULE (rest-unknown-parameter)
             raise bad_request(
                 f"the parameter `{key[:60]}` is not known here, or has another value than it may"
             )

@@ -11,7 +11,7 @@ import asyncio
 import secrets
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from gateway.model.catalog import FUNCTION, CatalogSnapshot, Table, TableKind, TableName
 from gateway.model.files import SESSION_CATALOG
@@ -24,6 +24,13 @@ _KEEPING = ("Cache", "Checkpoint", "Stream")
 """In the names of plans by which Spark keeps rows, or computes more of them later."""
 
 
+class RestrictionReader(NamedTuple):
+    """Whom restrictions are asked for."""
+
+    user: str
+    groups: frozenset[str] = frozenset()
+
+
 class RestrictionSource(Protocol):
     """Catalogs that restrict what a user may read of their tables."""
 
@@ -32,19 +39,22 @@ class RestrictionSource(Protocol):
         """Names of the catalogs that are asked, lower case."""
         ...
 
-    async def ask(self, user: str, name: TableName, *, anew: bool = False) -> TableRestrictions:
+    async def ask(
+        self, reader: RestrictionReader, name: TableName, table: Table | None = None, *, anew: bool = False
+    ) -> TableRestrictions:
         """Return what the table's catalog restricts for a user, in the name of ASKER: an answer of a moment
-        ago, or one of now. No answer is a fault of the restrictions, and is never an error."""
+        ago, or one of now. No answer is a fault of the restrictions, and is never an error. `table`: as it
+        was described, where that was not in another version alone."""
         ...
 
 
 class RestrictedCatalog:
     """What is known while one statement is judged."""
 
-    def __init__(self, source: RestrictionSource, catalog: Catalog, user: str) -> None:
+    def __init__(self, source: RestrictionSource, catalog: Catalog, reader: RestrictionReader) -> None:
         self._source = source
         self._catalog = catalog
-        self._user = user
+        self._reader = reader
         self._names = source.catalogs
         self._asked: dict[TableName, TableRestrictions] = {}
         self._salt = ""
@@ -83,7 +93,9 @@ class RestrictedCatalog:
         } - self._asked.keys()  # fmt: skip
         if not found:
             return self.restrict(snapshot)
-        answers = await asyncio.gather(*(source.ask(self._user, name) for name in sorted(found, key=str)))
+        answers = await asyncio.gather(
+            *(source.ask(self._reader, name, snapshot.tables.get(name)) for name in sorted(found, key=str))
+        )
         changed: list[TableName] = []
         for name, told in zip(sorted(found, key=str), answers, strict=True):
             self._asked[name] = self._with_salt(told)
@@ -95,7 +107,8 @@ class RestrictedCatalog:
             await self._catalog.describe_anew(changed)
             snapshot = await self._catalog.look_up(folded)
             for name in changed:  # RULE (restricted-columns-of-now)
-                self._asked[name] = self._with_salt(await source.ask(self._user, name, anew=True))
+                table = snapshot.tables.get(name)
+                self._asked[name] = self._with_salt(await source.ask(self._reader, name, table, anew=True))
         return self.restrict(snapshot)
 
     async def still_holds(self, tables: Iterable[Table]) -> bool:
@@ -104,7 +117,13 @@ class RestrictedCatalog:
         if not self._names:
             return True
         concerned = [table for table in tables if self._concerns(table.name.fold(), table)]
-        told = await asyncio.gather(*(source.ask(self._user, t.name.current.fold()) for t in concerned))
+        now_known = {table.name.fold(): table for table in concerned}
+        told = await asyncio.gather(
+            *(
+                source.ask(self._reader, one, now_known.get(one))
+                for one in (t.name.current.fold() for t in concerned)
+            )
+        )
         return all(table.restrictions == now for table, now in zip(concerned, told, strict=True))
 
     def _concerns(self, name: TableName, table: Table) -> bool:

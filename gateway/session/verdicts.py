@@ -40,7 +40,12 @@ from gateway.session.ports import (
     TablePlaces,
     UserRights,
 )
-from gateway.session.restricted_catalog import RestrictedCatalog, RestrictionSource, explain_carried_salt
+from gateway.session.restricted_catalog import (
+    RestrictedCatalog,
+    RestrictionReader,
+    RestrictionSource,
+    explain_carried_salt,
+)
 from gateway.session.view_rules import build_refusal
 
 
@@ -218,7 +223,7 @@ class Verdicts:
         """Whether what a clearance was judged by is what it was."""
         # RULE (cached-restrictions)
         return _still_rests(cached, catalog, self._policies.principals) and (
-            await self._is_restricted_as_then(cached, statement.principal.user)
+            await self._is_restricted_as_then(cached, statement.principal)
         )
 
     async def _judge_now(self, statement: Statement, client: Client, *, cacheable: bool) -> Verdict:
@@ -244,7 +249,7 @@ class Verdicts:
             if cached is not None and await self._still_holds(cached, catalog, statement):
                 self._metrics.judge_cached.observe(time.perf_counter() - begun)
                 return cached
-        restricted = self._restrict_for(statement.principal.user)
+        restricted = self._restrict_for(statement.principal)
         anew: frozenset[TableName] = frozenset()
         places: dict[str, tuple[TableName, ...] | str] | None = None if self._places is None else {}
         snapshot = Snapshot(
@@ -405,15 +410,17 @@ class Verdicts:
             request_data=text,
         )
 
-    async def _is_restricted_as_then(self, cached: Cleared, user: str) -> bool:
+    async def _is_restricted_as_then(self, cached: Cleared, user: Principal) -> bool:
         """Whether catalogs restrict what a statement reads as they did when it was judged."""
         restricted = self._restrict_for(user)
         return restricted is None or await restricted.still_holds(cached.tables)
 
-    def _restrict_for(self, user: str) -> RestrictedCatalog | None:
+    def _restrict_for(self, user: Principal) -> RestrictedCatalog | None:
         """Return what a user sees of catalogs that restrict; None where there is none."""
         source = self._restrictions
-        return None if source is None else RestrictedCatalog(source, self._catalog, user)
+        if source is None:
+            return None
+        return RestrictedCatalog(source, self._catalog, RestrictionReader(user.user, user.groups))
 
     def _find_renewed(
         self,

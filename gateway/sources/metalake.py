@@ -24,6 +24,7 @@ from gateway.model.metalakes import (
     Metalake,
     MetalakeCatalog,
     MetalakePrivilege,
+    MetalakeRestriction,
     MetalakeRole,
     MetalakeTag,
     Owner,
@@ -33,7 +34,7 @@ from gateway.sources.cache import CacheTrouble, read_file, replace_file
 
 _log = structlog.get_logger(__name__)
 
-_FORM = 2
+_FORM = 3
 """What a file says that is written here; one of another form is not read."""
 
 Fetch = Callable[[], Awaitable[Metalake]]
@@ -308,6 +309,10 @@ def _build_document(metalake: Metalake) -> dict[str, Any]:
         "groups": {name: list(roles) for name, roles in metalake.groups.items()},
         "owners": [[_object(one), owner.name, owner.group] for one, owner in metalake.owners.items()],
         "restricted": [_object(one) for one in metalake.restricted],
+        "restrictions": [
+            [one.name, one.hides, one.expression, [_object(each) for each in one.objects]]
+            for one in metalake.restrictions
+        ],
     }
 
 
@@ -358,6 +363,15 @@ def _read(found: Mapping[str, Any]) -> Metalake:
             for one, name, group in found["owners"]
         },
         restricted=tuple(map(_read_object, found["restricted"])),
+        restrictions=tuple(
+            MetalakeRestriction(
+                name=str(name),
+                hides="rows" if hides == "rows" else "values",
+                expression=str(expression),
+                objects=tuple(map(_read_object, objects)),
+            )
+            for name, hides, expression, objects in found["restrictions"]
+        ),
     )
 
 

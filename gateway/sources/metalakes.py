@@ -30,7 +30,14 @@ from gateway.catalog.spark_settings import NamedCatalog
 from gateway.errors import SluiceError
 from gateway.model.bounded import BoundedDict
 from gateway.model.catalog import Table, TableKind, TableName
-from gateway.model.metalakes import NONE_LISTED, RELATIONAL, ListedCatalogs, MetadataObject, Metalake
+from gateway.model.metalakes import (
+    NONE_LISTED,
+    RELATIONAL,
+    ListedCatalogs,
+    MetadataObject,
+    Metalake,
+    MetalakeRestriction,
+)
 from gateway.model.secret_values import HIDDEN, RevealedSecrets
 from gateway.model.spark_minors import Minor
 from gateway.policy.parts import Part
@@ -190,6 +197,12 @@ class Metalakes:
     def list_in_force(self) -> Sequence[tuple[str, NamedCatalog]]:
         """Return the catalogs, each with the metalake that has it; secrets stand as `***`."""
         return [(one.lake, one.catalog) for one in self._in_force.values()]
+
+    def list_restrictions(self) -> Mapping[str, Sequence[MetalakeRestriction]]:
+        """Return the policies of servers that are enforced here, by the lower-case names of catalogs whose
+        metalake has some."""
+        held = {lake.name: lake.held.restrictions for lake in self._lakes if lake.held.restrictions}
+        return {name: held[one.lake] for name, one in self._in_force.items() if one.lake in held}
 
     def secrets(self) -> Sequence[str]:
         """Return the values that no client may read, of now and of before."""

@@ -165,3 +165,7 @@ def test_people_are_told_where_clients_connect() -> None:
     found = made.endpoints_of(settings, "")
     assert (found.host, found.thrift, found.connect) == ("localhost", 10009, 0)
     assert made.endpoints_of(settings, "https://sluice.example:10443").host == "sluice.example"
+    catalog = '{name: lake, catalog: {type: iceberg, connection-params: {type: rest, uri: "http://c"}}}'
+    settings = _parse(f"catalogs: [{catalog}]\nlisteners: {{iceberg_rest: {{catalogs: [lake]}}}}")
+    found = made.endpoints_of(settings, "")
+    assert (found.iceberg_rest, found.iceberg_rest_tls, found.iceberg_catalogs) == (10090, False, ("lake",))

@@ -98,6 +98,27 @@ async def test_whatever_check_finds_is_told_with_what_to_do(
     assert "7 policies in 1 files" not in found
 
 
+@pytest.fixture
+def serving_iceberg(config: Path) -> Path:
+    catalog = "{name: lake, catalog: {type: iceberg, connection-params: {type: rest, uri: 'http://c'}}}"
+    trusted = "enforcing: {users: [engine], groups: [trino]}"
+    listener = f"iceberg_rest: {{port: 10090, catalogs: [lake], {trusted}}}, "
+    config.write_text(SETTINGS.replace("listeners: {", f"catalogs: [{catalog}]\nlisteners: {{{listener}"))
+    return config
+
+
+async def test_what_engines_get_that_read_iceberg_by_themselves_is_told(
+    serving_iceberg: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answered(monkeypatch, report())
+    told = [one.text for one in await examine(serving_iceberg)]
+    assert "`listeners.iceberg_rest`: 127.0.0.1:10090, for the gateway" in told
+    assert (
+        "`listeners.iceberg_rest`: serves lake; nobody is trusted to write files; trusted to enforce "
+        "restrictions: engine, group trino"
+    ) in told
+
+
 @pytest.mark.parametrize(
     ("key", "told"), [(key, key) for key in SPARK] + [("spark.driver.extraJavaOptions", "-Xss")]
 )

@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 from gateway.app.served_policies import describe_served
+from gateway.model.catalog import Column, Table, TableKind, TableName
+from gateway.pipeline.table_checks import Tree
 from gateway.policy.packs import load_packs
 from gateway.policy.service_defs import load_service_defs
 from gateway.reader.pool import ReaderPool
@@ -48,3 +50,40 @@ async def test_each_mask_and_filter_has_a_line_with_its_place(reader: ReaderPool
     assert rows.startswith("exact: ")
     why = "a row filter that compares the function `lower` with a constant of type `string`"
     assert odd == f"impossible: {why}"
+
+
+TYPES = {"a": "string", "b": "int", "e": "string", "region": "string", "day": "date", "owner": "int"}
+
+
+async def test_with_tables_each_column_is_told_by_its_type(reader: ReaderPool) -> None:
+    definitions = load_service_defs({p.name: p.read_text() for p in sorted(SERVICE_DEFS.iterdir())})
+    pack = (
+        PACK
+        + """
+  - name: many
+    on: {catalog: c, database: d, table: "*", column: [a, b]}
+    mask: [{groups: [g], type: MASK_NULL}]
+"""
+    )
+    policies = load_packs({"pack.yaml": pack}, definitions, 1, catalog_services={"c": "spark"})
+    tree = Tree()
+    tree.add(
+        Table(
+            name=TableName("c", "d", "t"),
+            kind=TableKind.TABLE,
+            columns=tuple(Column(name=name, type=kind) for name, kind in TYPES.items()),
+        )
+    )
+    tree.known[()] = {"c"}
+    told = [line.partition("policy ")[2] for line in await describe_served(policies, reader, tree)]
+    why = "it refuses conditions on its column, and readers do not"
+    assert told == [
+        "`hashed`: c.d.t.a: exact: MASK_HASH of string is `sha-256-global`",
+        "`crossed out`: c.d.t.b: stricter: MASK of int is `replace-with-null` "
+        "(stricter: no restriction shows the same but NULL)",
+        f"`own`: c.d.t.e: impossible: CUSTOM of string is nothing ({why})",
+        "`rows`: c.d.t: impossible: "
+        "a row filter that compares the type `int` with a constant of type `string`",
+        "`many`: c.d.t.a: exact: MASK_NULL of string is `replace-with-null`",
+        "`many`: c.d.t.b: exact: MASK_NULL of int is `replace-with-null`",
+    ]

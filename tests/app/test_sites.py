@@ -649,6 +649,16 @@ WARNINGS: dict[str, tuple[Breaking, str]] = {
         broken("listeners:\n  thrift: {host: 0.0.0.0, port: 0}\n  admin: {port: 0}\n", ports=False),
         ":3: `listeners.thrift` has no `tls` on 0.0.0.0: passwords and tokens cross the network",
     ),
+    "logins to files of a catalog that is not asked as the user": (
+        broken(
+            "catalogs:\n  - name: lake\n    catalog: {type: iceberg, connection-params: "
+            "{type: rest, uri: 'http://localhost:1'}}\nlisteners:\n"
+            "  iceberg_rest: {port: 0, catalogs: [lake], credentials: readers}\n"
+            "  thrift: {port: 0}\n  admin: {port: 0}\n",
+            ports=False,
+        ),
+        ":6: `listeners.iceberg_rest.credentials` is `readers`, and catalog `lake` is asked by the login of",
+    ),
     "a password for Ranger in the clear": (
         all_of(
             broken(RANGER.replace("https", "http") + "  user: u, password: {file: p}}]}\n"), file("p", "x")

@@ -37,6 +37,8 @@ class Gravitino:
     """(type, full name) → name and `USER` or `GROUP`."""
     policies: dict[str, str] = field(default_factory=dict)
     """Policy → its type."""
+    contents: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """Policy → its content, where it is not a free map."""
     policies_off: set[str] = field(default_factory=set)
     applied: dict[str, list[tuple[str, str]]] = field(default_factory=dict)
     """Policy → (type, full name) of the objects that it is on."""
@@ -243,7 +245,13 @@ class Gravitino:
     async def _list_policies(self, _: web.Request) -> web.Response:
         return ok(
             policies=[
-                {"name": name, "policyType": kind, "enabled": name not in self.policies_off, "audit": AUDIT}
+                {
+                    "name": name,
+                    "policyType": kind,
+                    "enabled": name not in self.policies_off,
+                    "content": self.contents.get(name, {"customRules": {}}),
+                    "audit": AUDIT,
+                }
                 for name, kind in self.policies.items()
             ]
         )

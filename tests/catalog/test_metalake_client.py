@@ -218,3 +218,49 @@ async def test_objects_whose_rows_or_values_a_policy_hides_are_told_also_by_tags
         double.hidden = {"rows": 404}
         with pytest.raises(CatalogUnavailable, match="does not list the objects with the policy `rows`"):
             await asked(double)
+
+
+async def test_policies_that_are_understood_come_with_what_they_are_on() -> None:
+    double = filled()
+    rows, mask = 'filter := col("owner") == session_user()', 'mask := action("show-last-4")'
+    double.policies = {
+        "rows": "system_row_filter",
+        "mask": "system_column_mask",
+        "odd": "system_row_filter",
+        "more": "system_column_mask",
+    }
+    double.contents = {
+        "rows": {"expression": rows, "supportedObjectTypes": ["TABLE"], "properties": {"a": "b"}},
+        "mask": {"expression": mask},
+        "odd": {"expression": "owner = current_user()"},
+        "more": {"expression": mask, "function": {"reference": "f@v1"}},
+    }
+    double.applied = {
+        "rows": [("TABLE", "pg.shop.person"), ("COLUMN", "pg.shop.person.card"), ("TAG", "odd")],
+        "mask": [("COLUMN", "pg.shop.person.card"), ("SCHEMA", "pg.shop"), ("VIEW", "pg.shop.v")],
+        "odd": [("TABLE", "pg.shop.a")],
+        "more": [("COLUMN", "pg.shop.b.c")],
+    }
+    async with running(double):
+        found = await asked(double)
+    assert [(one.name, one.hides, one.expression) for one in found.restrictions] == [
+        ("mask", "values", mask),
+        ("rows", "rows", rows),
+    ]
+    on = {one.name: [str(each) for each in one.objects] for one in found.restrictions}
+    assert on["mask"] == ["column pg.shop.person.card", "schema pg.shop"]
+    assert on["rows"] == ["table pg.shop.person"]
+    # A filter of a column, a mask of a view, a name with dots, and what is not understood are closed.
+    assert {str(one) for one in found.restricted} == {
+        "column pg.shop.person.card",
+        "view pg.shop.v",
+        "table pg.shop.a.b",
+        "table pg.shop.a",
+        "column pg.shop.b.c",
+    }
+    (person, other) = (("pg", "shop", "Person"), ("pg", "other", "person"))
+    by_name = {one.name: one for one in found.restrictions}
+    assert by_name["rows"].covers(person)
+    assert not by_name["rows"].covers(other)
+    assert by_name["mask"].list_columns(person) == ["card"]
+    assert by_name["mask"].list_columns(other) == []

@@ -29,6 +29,7 @@ from gateway.console.pages.mine import (
     OwnStatementParameters,
     OwnToken,
     build_mine_part,
+    explain_connecting,
 )
 from gateway.console.pages.overview import OverviewPage, build_overview_part, sum_up
 from gateway.console.routes import NoParameters
@@ -339,8 +340,6 @@ async def test_nobody_ends_what_is_not_his(gateways: Gateways) -> None:
 
 
 async def test_a_name_that_is_no_plain_one_is_not_put_into_a_command(gateways: Gateways) -> None:
-    from gateway.console.pages.mine import explain_connecting
-
     hostile = "x'; rm -rf ~ #"
     told = "".join(one.text for one in explain_connecting(Endpoints(host="h", thrift=1, connect=2), hostile))
     assert hostile not in told
@@ -412,6 +411,7 @@ def test_every_number_is_explained() -> None:
     assert all(one.meaning for one in (*shown.figures, *shown.gateways))
     assert (figures["Gateways"].value, figures["Cleared"].value) == ("2 of 3", "180")
     assert "10.0%" in figures["Refused"].meaning
+    assert "Iceberg REST calls" not in figures
     assert (figures["PostgreSQL"].value, figures["PostgreSQL"].is_bad) == ("away", True)
     assert [one.judged for one in shown.bands] == [20, 80, 60, 20, 18, 2]
     assert sum(one.share for one in shown.bands) == pytest.approx(100, abs=0.5)
@@ -460,6 +460,22 @@ async def test_what_all_see_alike_is_written_once(monkeypatch: pytest.MonkeyPatc
         now[0], cleared[0] = 100.0, 4711
         ann = await as_user(console, nobody, "ann")
         assert "4,711" in (await ann.ask("GET", "/console/overview"))[1]
+
+
+def test_calls_of_the_iceberg_rest_catalog_are_told_where_it_is_served() -> None:
+    calls = {"answered": 1_200, "refused": 30, "failed": 4}
+    # A gateway of before does not say anything of it.
+    shown = sum_up({"g1": health(iceberg_rest=calls), "g2": health(iceberg_rest=None), "g3": health()}, [])
+    (figure,) = (one for one in shown.figures if one.label == "Iceberg REST calls")
+    assert figure.value == "1,234"
+    assert figure.meaning.endswith("30 were refused, 4 failed")
+
+
+def test_who_may_use_pyiceberg_is_told_how() -> None:
+    at = Endpoints(host="h", iceberg_rest=10090, iceberg_rest_tls=True, iceberg_catalogs=("lake", "other"))
+    (told,) = explain_connecting(at, "cleo")
+    assert 'uri="https://h:10090"' in told.text
+    assert 'warehouse="lake"' in told.text
 
 
 async def test_viewers_see_an_old_overview_at_once_while_a_newer_is_asked_for() -> None:

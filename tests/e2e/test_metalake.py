@@ -268,6 +268,34 @@ def test_a_tag_that_moves_and_a_role_that_is_revoked(
         until(lambda: bea(PERSONS) == [(None, None)])
 
 
+@pytest.mark.parametrize("endpoint", ENDPOINTS)
+def test_row_filters_and_masks_of_the_server_hold(
+    gateway: RunningGateway, server: Gravitino, endpoint: str
+) -> None:
+    rows_of = 'filter := col("id") == 2 if session_user() == "ann" else := col("card") > 3999'
+    mask = 'mask := action("replace-with-null") if session_user() in ["ann"] else := action("sha-256-global")'
+    with session(gateway, endpoint, "ann") as ann, session(gateway, endpoint, "own") as own:
+        assert ann(PERSONS) == [(1, 4000)]
+        server.contents = {"rows": {"expression": rows_of}, "mask": {"expression": mask}}
+        server.applied = {"rows": [("SCHEMA", "grav.shop")], "mask": [("COLUMN", "grav.shop.person.CARD")]}
+        server.policies = {"rows": "system_row_filter"}
+        until(lambda: ann(PERSONS) == [])
+        assert own(PERSONS) == [(1, 4000)]
+        server.policies = {"mask": "system_column_mask"}
+        until(lambda: ann(PERSONS) == [(1, None)])
+        assert ann("SELECT count(*) FROM grav.shop.person WHERE card = 4000") == [(0,)]
+        ((_, hashed),) = own(PERSONS)
+        assert hashed not in (None, 4000)
+        # Both of them, and one that nobody here understands.
+        server.policies = {"rows": "system_row_filter", "mask": "system_column_mask"}
+        until(lambda: ann(PERSONS) == [])
+        server.contents["rows"] = {"expression": "id = 1"}
+        until(lambda: _refused(ann, PERSONS, "select"))
+        assert _refused(own, "SELECT id FROM grav.shop.person", "select")
+        server.policies = {}
+        until(lambda: ann(PERSONS) == [(1, 4000)])
+
+
 def test_a_server_that_is_away_leaves_all_as_it_was(
     gateway: RunningGateway, server: Gravitino, session_loop: LoopThread
 ) -> None:

@@ -197,6 +197,16 @@ def test_a_dropped_column_is_found_in_the_version_that_has_it() -> None:
     }
 
 
+def test_restrictions_by_names_are_of_no_version() -> None:
+    """Its columns may be called as they are now, and be others."""
+    now = table(answer(BEFORE, columns={1: "mask-alphanum"}))
+    assert now.restrictions is not None
+    by_names = replace(now, restrictions=replace(now.restrictions, by_names=True))
+    assert set(restrict_view(OPEN, by_names).masks) == {"a"}
+    then = replace(by_names, name=replace(by_names.name, version="VERSION AS OF 1"))
+    assert "not in a version" in restrict_view(OPEN, then).closed
+
+
 def test_a_version_that_could_have_two_schemas_is_refused_where_it_matters() -> None:
     twice = {**schema({"a": "string", "b": "string"}, ident=1)}
     twice["fields"] = [{**one, "id": 3 - one["id"]} for one in twice["fields"]]

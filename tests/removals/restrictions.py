@@ -8,7 +8,23 @@ from tests.removals.removing import Removal
 READING, WRITING = "catalog.test_read_restrictions", "policy.test_restrictions"
 WHOLE = "app.test_restrictions"
 
+LAKES = "app.test_metalake_restrictions"
+
 REMOVALS = (
+    Removal(
+        "metalake-not-enforced",
+        "what is not enforced is closed",
+        Becomes("list(on)"),
+        "catalog.test_metalake_client",
+    ),
+    Removal("metalake-conflict", "policies that contradict each other close", Never(), LAKES),
+    Removal(
+        "metalake-and-catalog",
+        "of two that restrict a table none is left out",
+        Becomes("here"),
+        LAKES,
+    ),
+    Removal("restriction-by-names", "names are those of now", Never(), WRITING),
     Removal("restrictions-as-user", "the user's catalog is asked as the user", Never(), WHOLE),
     Removal(
         "restrictions-unmapped-user",

@@ -16,15 +16,18 @@ from aiohttp import web
 from gateway.app.catalogs import SparkCatalogs
 from gateway.app.iceberg_rest import make_service
 from gateway.app.restrictions import CatalogRestrictions
+from gateway.errors import BackendUnavailable
 from gateway.model.principal import Principal
 from gateway.model.statement import Client
 from gateway.pipeline import Rules, judge
 from gateway.policy.engine import engine_for
+from gateway.policy.limits import limits_of
 from gateway.policy.packs import load_packs
 from gateway.policy.service_defs import load_service_defs
 from gateway.reader.pool import ReaderPool
 from gateway.rest.answers import RestReply
 from gateway.rest.service import RestService
+from gateway.session.budgets import Budgets
 from gateway.session.dependencies import Dependencies
 from gateway.session.locks import CatalogLocks
 from gateway.settings.loading import parse_settings
@@ -196,10 +199,20 @@ class Served:
             locks=CatalogLocks(self.catalog),
             ledger=self.ledger,
             gateway="of-tests",
+            budgets=Budgets(lambda: self.policies, limits_of),
         )
         listener = self.settings.listeners.iceberg_rest
         assert listener is not None
-        self.service: RestService = make_service(self.dependencies, reader, self.restrictions, listener)
+        self.key: bytes | None = b"k" * 32
+        self.service: RestService = make_service(
+            self.dependencies, reader, self.restrictions, listener, self.read_key
+        )
+
+    async def read_key(self) -> bytes:
+        """Return the key of the fleet."""
+        if self.key is None:
+            raise BackendUnavailable("the database is away")
+        return self.key
 
     def load(self, pack: str = "") -> Any:
         """Policies of a pack, in a version of its own."""

@@ -156,6 +156,7 @@ def _figures(
     away = [name for name, one in health.items() if not one["ledger"]["connected"]]
     troubles = sum(bool(one.trouble) for one in parts)
     has_workers = any(_worker_of(one) for one in health.values())
+    calls = [told for one in health.values() if (told := one.get("iceberg_rest")) is not None]
     return (
         Figure(
             label="Gateways",
@@ -208,6 +209,17 @@ def _figures(
             meaning=f"does not answer {', '.join(away)}" if away else "takes every gateway's events",
             is_bad=bool(away),
         ),
+        *((_of_iceberg(calls),) if calls else ()),
+    )
+
+
+def _of_iceberg(calls: Sequence[Mapping[str, int]]) -> Figure:
+    answered, refused, failed = (sum(one[key] for one in calls) for key in ("answered", "refused", "failed"))
+    return Figure(
+        label="Iceberg REST calls",
+        value=f"{answered + refused + failed:,}",
+        meaning="calls of engines that read Iceberg by themselves, since each gateway's start: "
+        f"{refused:,} were refused, {failed:,} failed",
     )
 
 

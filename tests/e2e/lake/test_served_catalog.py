@@ -1,11 +1,13 @@
-"""The Iceberg REST catalog that a gateway serves, in front of Iceberg's own: PyIceberg and a Spark with
-Iceberg's Java client get what policies let them, or a refusal that says why, and never a raw value."""
+"""The Iceberg REST catalog that a gateway serves, in front of Iceberg's own: PyIceberg, DuckDB, Iceberg's own
+client and a Spark get what policies let them, or a refusal that says why, and never a raw value."""
 
 from __future__ import annotations
 
 import base64
+import contextlib
 import json
 import subprocess
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -13,8 +15,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from aiohttp import ClientSession, web
 
+from gateway.frontends.users import add_token
+from gateway.model.spark_minors import minor_of
+from gateway.reader.java_runtime import find_java
 from tests.e2e import one_pack
+from tests.e2e.lake.formats import jars_of, spark_home_of
 from tests.e2e.lake.servers import iceberg_rest
 from tests.e2e.lake.worlds import LakeSpark, OpenLake
 from tests.e2e.running import LoopThread, RunningGateway
@@ -23,6 +30,7 @@ from tests.speed import patience
 pytestmark = pytest.mark.in_turn(3)
 
 HERE = Path(__file__).parent / "pyiceberg_client"
+JAVA = Path(__file__).parent / "java_client" / "IcebergClient.java"
 CANARY = "canary-7719"
 ROWS = f"(1, 'Ann', 'ann@{CANARY}', 'EMEA'), (2, '{CANARY}', 'bob@x.example', 'AMER'), (3, NULL, NULL, NULL)"
 PACK = """
@@ -33,9 +41,10 @@ policies:
     allow: [{users: [loader], access: [all, metadata]}]
   - name: the shop
     on:
-      - {catalog: lake}
-      - {catalog: lake, database: shop}
+      - {catalog: [lake, narrow]}
+      - {catalog: [lake, narrow], database: shop}
       - {catalog: lake, database: shop, table: [customer, plain, masked], column: "*"}
+      - {catalog: narrow, database: shop, table: timed, column: "*"}
     allow: [{groups: [analysts], access: [use, show, select]}]
   - name: customers of a region
     on: {catalog: lake, database: shop, table: customer}
@@ -44,6 +53,11 @@ policies:
     on: {catalog: lake, database: shop, table: [customer, masked], column: email}
     mask: [{groups: [analysts], type: MASK_HASH}]
 """
+RESTRICTIONS = {
+    "required-row-filter": {"type": "eq", "left": {"type": "reference", "id": 4}, "right": "EMEA"},
+    "required-column-projections": [{"field-id": 3, "action": "replace-with-null"}],
+}
+"""What a catalog says of `shop.timed`, whoever asks it."""
 USERS = {"loader": [], "bob": ["analysts"], "engine": ["analysts"], "eve": []}
 
 
@@ -57,7 +71,7 @@ def gateway(lake: LakeSpark, session_loop: LoopThread) -> Iterator[RunningGatewa
     directory = lake.directory / "served"
     directory.mkdir()
     directory.chmod(0o777)
-    with iceberg_rest(session_loop, directory) as url:
+    with iceberg_rest(session_loop, directory) as url, restricting(session_loop, url) as narrow:
         direct = connect_to("direct", url)
         lake.spark.query(
             *direct,
@@ -72,11 +86,20 @@ def gateway(lake: LakeSpark, session_loop: LoopThread) -> Iterator[RunningGatewa
             ),
             "CREATE TABLE direct.shop.plain (id INT, note STRING) USING iceberg",
             "INSERT INTO direct.shop.plain VALUES (1, 'a'), (2, 'b')",
+            "CREATE TABLE direct.shop.timed (id INT, name STRING, email STRING, region STRING) USING iceberg",
+            f"INSERT INTO direct.shop.timed VALUES {ROWS}",
+            "ALTER TABLE direct.shop.timed RENAME COLUMN email TO mail",
+            "ALTER TABLE direct.shop.timed ADD COLUMN email STRING",
+            "INSERT INTO direct.shop.timed VALUES (4, 'Dan', 'dan@x', 'EMEA', 'new')",
         )
-        entry = {
+        entry: dict[str, Any] = {
             "name": "lake",
             "catalog": {"type": "iceberg", "connection-params": {"type": "rest", "uri": url}},
             "policies": "spark",
+        }
+        others = {
+            "name": "narrow",
+            "catalog": {**entry["catalog"], "connection-params": {"type": "rest", "uri": narrow}},
         }
         listeners = {
             **{name: {"port": 0} for name in ("thrift", "connect", "admin")},
@@ -87,9 +110,39 @@ def gateway(lake: LakeSpark, session_loop: LoopThread) -> Iterator[RunningGatewa
                 "writers": {"users": ["loader"]},
             },
         }
-        more: dict[str, Any] = {"catalogs": [entry], "listeners": listeners}
+        more: dict[str, Any] = {"catalogs": [entry, {**entry, **others}], "listeners": listeners}
         with lake.gateway("served-catalog", PACK, USERS, **more) as running:
             yield running
+
+
+@contextlib.contextmanager
+def restricting(loop: LoopThread, url: str) -> Iterator[str]:
+    """Have the same catalog with restrictions in its answers, which Iceberg's own server has none of."""
+
+    async def relay(request: web.Request) -> web.Response:
+        async with (
+            ClientSession() as http,
+            http.request(request.method, f"{url}{request.raw_path}", data=await request.read(),
+                         headers={"Content-Type": "application/json"}) as answer,
+        ):  # fmt: skip
+            body = await answer.read()
+        if request.method == "GET" and answer.status == 200 and request.path.endswith("/tables/timed"):
+            body = json.dumps({**json.loads(body), "read-restrictions": RESTRICTIONS}).encode()
+        return web.Response(status=answer.status, body=body, content_type="application/json")
+
+    async def start() -> web.AppRunner:
+        app = web.Application()
+        app.router.add_route("*", "/{path:.*}", relay)
+        runner = web.AppRunner(app)
+        await runner.setup()
+        await web.TCPSite(runner, "127.0.0.1", 0).start()
+        return runner
+
+    runner = loop.run(start())
+    try:
+        yield f"http://127.0.0.1:{runner.addresses[0][1]}"
+    finally:
+        loop.run(runner.cleanup())
 
 
 def connect_to(name: str, url: str, **more: str) -> list[str]:
@@ -114,8 +167,12 @@ def as_user(gateway: RunningGateway, name: str, user: str) -> list[str]:
 def ask(gateway: RunningGateway, user: str, path: str) -> tuple[int, Any]:
     """Ask as no client does."""
     login = base64.b64encode(f"{user}:{one_pack.PASSWORD}".encode()).decode()
+    return ask_by(gateway, f"Basic {login}", path)
+
+
+def ask_by(gateway: RunningGateway, login: str, path: str) -> tuple[int, Any]:
     request = urllib.request.Request(
-        f"http://127.0.0.1:{gateway.iceberg_rest_port}{path}", headers={"Authorization": f"Basic {login}"}
+        f"http://127.0.0.1:{gateway.iceberg_rest_port}{path}", headers={"Authorization": login}
     )
     try:
         with urllib.request.urlopen(request, timeout=patience()) as answer:
@@ -135,16 +192,57 @@ def pyiceberg(gateway: RunningGateway) -> Iterator[Any]:
         assert process.stdin is not None
         assert process.stdout is not None
 
-        def act(user: str, action: str, *arguments: Any) -> Any:
+        def act(user: str, action: str, *arguments: Any, password: str = one_pack.PASSWORD) -> Any:
             assert process.stdin is not None
             assert process.stdout is not None
-            process.stdin.write(json.dumps([user, one_pack.PASSWORD, action, arguments]) + "\n")
+            process.stdin.write(json.dumps([user, password, action, arguments]) + "\n")
             process.stdin.flush()
             return json.loads(process.stdout.readline())
 
         yield act
         process.stdin.close()
         process.wait(patience())
+
+
+@pytest.fixture(scope="module")
+def java_client(gateway: RunningGateway) -> Iterator[Any]:
+    """Iceberg's own client, by the jars of a Spark, and no Spark."""
+    minor = minor_of("4.1")
+    places = ":".join([*map(str, jars_of(minor, ["iceberg"])), f"{spark_home_of(minor)}/jars/*"])
+    url = f"http://127.0.0.1:{gateway.iceberg_rest_port}"
+    command = [str(find_java()), "-Xmx300m", "-cp", places, str(JAVA), url, "lake"]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+
+        def act(user: str, action: str, *names: str) -> tuple[str, str]:
+            assert process.stdin is not None
+            assert process.stdout is not None
+            process.stdin.write("\t".join((user, one_pack.PASSWORD, action, *names)) + "\n")
+            process.stdin.flush()
+            kind, _, told = process.stdout.readline().rstrip("\n").partition("\t")
+            return kind, told
+
+        yield act
+        process.stdin.close()
+        process.wait(patience())
+
+
+@pytest.fixture(scope="module")
+def token(gateway: RunningGateway, lake: LakeSpark) -> Any:
+    """A token of a user, which the gateway has read."""
+
+    def make(user: str) -> str:
+        secret = add_token(lake.directory / "served-catalog" / "users.yaml", user)
+        until = time.monotonic() + patience()
+        while ask_by(gateway, f"Bearer {secret}", "/v1/config")[0] == 401:
+            assert time.monotonic() < until, "the token is not read"
+            time.sleep(0.2)
+        return secret
+
+    return make
 
 
 def test_pyiceberg_gets_what_policies_let_it(gateway: RunningGateway, pyiceberg: Any) -> None:
@@ -223,3 +321,103 @@ def test_a_spark_of_ones_own_is_refused_or_reads(gateway: RunningGateway, lake: 
     )
     assert made == [(2, "b", None)]
     lake.spark.query(*loader, "DROP TABLE loaders.shop.more")
+
+
+def test_icebergs_own_client_gets_what_policies_let_it(gateway: RunningGateway, java_client: Any) -> None:
+    assert java_client("bob", "namespaces") == ("answer", "shop")
+    assert java_client("bob", "tables", "shop") == ("answer", "shop.customer; shop.masked; shop.plain")
+    assert java_client("bob", "rows", "shop", "plain") == ("answer", "Record(1, a); Record(2, b)")
+    for table, why in (("customer", "a row filter"), ("masked", "a mask of column `email`")):
+        kind, told = java_client("bob", "rows", "shop", table)
+        assert (kind, CANARY in told) == ("error", False)
+        assert told.startswith("ForbiddenException")
+        assert why in told
+        assert CANARY in java_client("loader", "rows", "shop", table)[1]
+    for user, action, names in (
+        ("bob", "rows", ("hidden", "secret")),
+        ("eve", "rows", ("shop", "plain")),
+        ("bob", "make", ("shop", "javas")),
+        ("bob", "make staged", ("shop", "javas")),
+        ("bob", "drop", ("shop", "plain")),
+    ):
+        kind, told = java_client(user, action, *names)
+        assert (kind, told.partition(":")[0]) == ("error", "ForbiddenException"), (user, action, told)
+    assert java_client("bob", "exists", "hidden", "secret") == ("answer", "false")
+    # What a table is staged with is nobody's property after.
+    kind, told = java_client("loader", "make staged", "shop", "javas")
+    assert kind == "answer", told
+    assert "sluice" not in told
+    assert java_client("loader", "drop", "shop", "javas") == ("answer", "true")
+
+
+def test_duckdb_gets_what_policies_let_it(gateway: RunningGateway, pyiceberg: Any, token: Any) -> None:
+    bobs, loaders = token("bob"), token("loader")
+
+    def duckdb(shown: str, *texts: str) -> Any:
+        return pyiceberg("nobody", "duckdb", *texts, password=shown)
+
+    assert duckdb(bobs, "SELECT * FROM lake.shop.plain") == {"answer": [[1, "a"], [2, "b"]]}
+    for table, why in (("customer", "a row filter"), ("masked", "a mask of column")):
+        refused = duckdb(bobs, f"SELECT * FROM lake.shop.{table}").get("error", "")
+        assert why in refused or "403" in refused or "Forbidden" in refused, refused
+        assert CANARY not in refused
+        assert CANARY in str(duckdb(loaders, f"SELECT * FROM lake.shop.{table}")["answer"])
+    for text in (
+        "SELECT * FROM lake.hidden.secret",
+        "INSERT INTO lake.shop.plain VALUES (3, 'c')",
+        "CREATE TABLE lake.shop.ducks (id INTEGER)",
+        "DROP TABLE lake.shop.plain",
+    ):
+        assert "error" in duckdb(bobs, text), text
+    assert duckdb(bobs, "SELECT * FROM lake.shop.plain") == {"answer": [[1, "a"], [2, "b"]]}
+    assert "error" in duckdb("sluice_00000000_nobodys", "SELECT 1 FROM lake.shop.plain")
+
+
+def test_earlier_snapshots_are_of_who_may_have_the_table(
+    gateway: RunningGateway, lake: LakeSpark, pyiceberg: Any, java_client: Any
+) -> None:
+    loader, bob = as_user(gateway, "timed", "loader"), as_user(gateway, "bobs_times", "bob")
+    lake.spark.query(
+        *loader,
+        "INSERT INTO timed.shop.plain VALUES (3, 'c')",
+        "ALTER TABLE timed.shop.masked DROP COLUMN email",
+    )
+    try:
+        first = [{"id": 1, "note": "a"}, {"id": 2, "note": "b"}]
+        assert pyiceberg("bob", "rows at first", "shop", "plain") == {"answer": first}
+        assert len(pyiceberg("bob", "rows", "shop", "plain")["answer"]) == 3
+        assert java_client("bob", "rows at first", "shop", "plain")[1] == "Record(1, a); Record(2, b)"
+        ((snapshot,),) = lake.spark.query(
+            *bob, "SELECT snapshot_id FROM bobs_times.shop.plain.snapshots ORDER BY committed_at LIMIT 1"
+        )
+        travelled = f"SELECT * FROM bobs_times.shop.plain VERSION AS OF {snapshot} ORDER BY id"
+        assert lake.spark.query(*bob, travelled) == [(1, "a"), (2, "b")]
+        # The masked column is gone, and in its files and snapshots still.
+        for act in (pyiceberg, java_client):
+            assert "a mask of column `email`" in str(act("bob", "rows at first", "shop", "masked"))
+        with pytest.raises(Exception, match=r"SLUICE_|Forbidden|403") as refused:
+            lake.spark.query(*bob, "SELECT * FROM bobs_times.shop.masked.files")
+        assert CANARY not in str(refused.value)
+    finally:
+        lake.spark.query(*loader, "DELETE FROM timed.shop.plain WHERE id = 3")
+
+
+@pytest.mark.parametrize("endpoint", one_pack.ENDPOINTS)
+def test_what_a_catalog_restricts_holds_for_every_version(
+    gateway: RunningGateway, lake: LakeSpark, endpoint: str
+) -> None:
+    """The column `email` of then is `mail` now, and another one is called `email`."""
+    loader = as_user(gateway, "looked", "loader")
+    text = "SELECT snapshot_id FROM looked.shop.timed.snapshots ORDER BY committed_at"
+    snapshots = lake.spark.query(*loader, text)
+    first, second = (one for (one,) in snapshots)
+    with one_pack.session(gateway, endpoint, "bob") as bob:
+        table = "narrow.shop.timed"
+        assert bob(f"SELECT id, mail, email FROM {table}") == [(1, None, None), (4, None, "new")]
+        assert bob(f"SELECT id, email FROM {table} VERSION AS OF {first}") == [(1, None)]
+        assert bob(f"SELECT id, email FROM {table} VERSION AS OF {second}") == [(1, None), (4, "new")]
+        assert bob(f"SELECT count(*) FROM {table} VERSION AS OF {first} WHERE email LIKE 'ann%'") == [(0,)]
+        for name in ("snapshots", "files", "history", "partitions", "manifests", "entries", "all_data_files"):
+            with pytest.raises(Exception, match=r"restricts|SLUICE_") as refused:
+                bob(f"SELECT * FROM {table}.{name}")
+            assert CANARY not in str(refused.value)

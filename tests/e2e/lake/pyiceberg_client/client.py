@@ -1,12 +1,15 @@
-"""PyIceberg as a user has it: asks a catalog for what the lines of its input say, and prints what came of it.
+"""PyIceberg and DuckDB as users have them: ask a catalog for what lines of input say, print what came of it.
 
-Each line is JSON: `[user, password, action, arguments]`. It runs in an environment of its own.
+Each line is JSON: `[user, password, action, arguments]`; DuckDB shows the password as a token. It runs in an
+environment of its own.
 """
 
 from __future__ import annotations
 
+import importlib
 import json
 import sys
+from pathlib import Path
 from typing import Any
 
 from pyiceberg.catalog import Catalog, load_catalog
@@ -23,6 +26,10 @@ def act(catalog: Catalog, action: str, arguments: list[Any]) -> Any:
         case "rows":
             table = catalog.load_table(tuple(arguments))
             return sorted(table.scan().to_arrow().to_pylist(), key=str)
+        case "rows at first":
+            table = catalog.load_table(tuple(arguments))
+            first = table.history()[0].snapshot_id
+            return sorted(table.scan(snapshot_id=first).to_arrow().to_pylist(), key=str)
         case "append":
             name, rows = arguments
             table = catalog.load_table(tuple(name))
@@ -45,11 +52,32 @@ def act(catalog: Catalog, action: str, arguments: list[Any]) -> Any:
     raise ValueError(action)
 
 
+def ask_duckdb(token: str, texts: list[str]) -> Any:
+    """Return the rows of the last of some statements, in a DuckDB that has the catalog as `lake`."""
+    import duckdb
+
+    url, warehouse = sys.argv[1:]
+    with duckdb.connect() as connection:
+        for name in ("httpfs", "avro", "iceberg"):
+            package = importlib.import_module(f"duckdb_extension_{name}")
+            (extension,) = Path(str(package.__file__)).parent.rglob("*.duckdb_extension")
+            connection.execute(f"LOAD '{extension}'")
+        connection.execute(f"CREATE SECRET s (TYPE iceberg, TOKEN '{token}')")
+        connection.execute(f"ATTACH '{warehouse}' AS lake (TYPE iceberg, ENDPOINT '{url}', SECRET s)")
+        *before, last = texts
+        for text in before:
+            connection.execute(text)
+        return sorted(connection.execute(last).fetchall(), key=str)
+
+
 def main() -> None:
     catalogs: dict[str, Catalog] = {}
     for line in sys.stdin:
         user, password, action, arguments = json.loads(line)
         try:
+            if action == "duckdb":
+                print(json.dumps({"answer": ask_duckdb(password, arguments)}, default=str), flush=True)
+                continue
             if user not in catalogs:
                 login = {"type": "basic", "basic": {"username": user, "password": password}}
                 catalogs[user] = load_catalog(
