@@ -471,13 +471,6 @@ def test_calls_of_the_iceberg_rest_catalog_are_told_where_it_is_served() -> None
     assert figure.meaning.endswith("30 were refused, 4 failed")
 
 
-def test_who_may_use_pyiceberg_is_told_how() -> None:
-    at = Endpoints(host="h", iceberg_rest=10090, iceberg_rest_tls=True, iceberg_catalogs=("lake", "other"))
-    (told,) = explain_connecting(at, "cleo")
-    assert 'uri="https://h:10090"' in told.text
-    assert 'warehouse="lake"' in told.text
-
-
 async def test_viewers_see_an_old_overview_at_once_while_a_newer_is_asked_for() -> None:
     now, asked, away = [0.0], [0], [False]
 
