@@ -158,7 +158,9 @@ def _alter_properties(scope: CommandScope, keys: tuple[str, ...]) -> Required:
     unlisted = tuple((pin.table, key) for key in storage.list_unlisted_properties(keys))
     required = _alter_table(scope, pin, tells=False)
     raw = required.raw if storage.are_of_formats(keys) else ()  # RULE (notes-past-obligations)
-    return replace(required, properties=unlisted, raw=raw)
+    # Of a table with the property its format is to be known.
+    named = (Named(table=pin.table, columns=()),) if unlisted else ()
+    return replace(required, properties=unlisted, raw=raw, named=named)
 
 
 def _property_keys(scope: CommandScope, field: str) -> tuple[str, ...]:
