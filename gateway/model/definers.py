@@ -22,6 +22,11 @@ def definer_property(text: str, identity: str) -> tuple[str, str]:
     return f"{PREFIX}{_digest(text)}", identity.encode("utf-8", "surrogatepass").hex()
 
 
+def is_definer_property(key: str) -> bool:
+    """Whether a property says who defines a view."""
+    return key.lower().startswith(PREFIX)
+
+
 def definer_of(text: str, properties: Mapping[str, str]) -> str | None:
     """Return who defined the view with this text, as `Principal.identity`.
 

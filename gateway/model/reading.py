@@ -202,9 +202,10 @@ class ViewText:
     query: Span
     """The text that Spark stores."""
     place: Span | None
-    """Where properties can be added, None when the statement takes none: the AS before the query, or, with
-    `listed`, the bracket that opens the list of properties."""
-    listed: bool
+    """Where properties can be added, None when the statement takes none: the AS before the query, or the
+    list of those that it has, with its brackets."""
+    properties: tuple[Span, ...] = ()
+    """Each property of that list."""
 
 
 FieldValue = None | bool | int | float | str | tuple["FieldValue", ...] | Mapping[str, "FieldValue"]

@@ -224,10 +224,10 @@ class CalledFunctions:
 
 
 async def judge_called(
-    called: Iterable[TableName], reads: ReadViews, *, writes: bool
+    called: Iterable[TableName], reads: ReadViews, *, writes: bool, personal: bool
 ) -> CalledFunctions | NotRewritten:
     """Judge the bodies of functions that are called, of those that were made through a gateway. `writes`:
-    whether they can be written out."""
+    whether they can be written out; `personal`: whether those that ask who the user is have to be."""
     bodies: dict[TableName, RewrittenStatement] = {}
     guarded: dict[TableName, GuardedFunction] = {}
     for name in dict.fromkeys(called):
@@ -247,14 +247,14 @@ async def judge_called(
             return _without_place(body)
         if (why := _explain_variables(body)) is not None:
             return not_governable(why)
-        obliged = write_nested_text(replace(body, listed=frozenset())) is not None
+        obliged = write_nested_text(replace(body, listed=frozenset()), personal=personal) is not None
         if obliged or body.lends_to:  # RULE (function-body-guarded, function-lends)
             found = _guard(table, table.view, whole, body) if writes else None
             if found is None:
                 return not_governable(
                     Unsupported(
-                        f"the function {name} reads what is masked, filtered or hidden for you, and Spark "
-                        "runs its body as it is stored; call it in SQL, in a query"
+                        f"the function {name} asks who you are, or reads what is masked, filtered or hidden "
+                        "for you, and Spark runs its body as it is stored; call it in SQL, in a query"
                     )
                 )
             guarded[name] = found

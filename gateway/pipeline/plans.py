@@ -33,7 +33,7 @@ from gateway.pipeline.plan_texts import PlanTexts, misread_plan, prepare_texts, 
 from gateway.pipeline.rewrite_plans import DecidedPlan, rewrite_and_prove_plan
 from gateway.pipeline.rights import Accessing, own_rights
 from gateway.pipeline.seeing import ColumnAccess, authorize_columns, authorize_tables
-from gateway.pipeline.texts import authorize_required
+from gateway.pipeline.texts import authorize_required, find_functions
 from gateway.plan import unread
 from gateway.plan.analyse import WordMeanings
 from gateway.plan.facts import PlanFacts, facts_of
@@ -110,6 +110,11 @@ class _Plan:
         texts = await prepare_texts(self.reading, self.context, self.judging, self.evaluation)
         if isinstance(texts, Refusal | NeedsCatalog):
             return texts
+        called = find_functions(facts.short_functions, self.names, self.evaluation, self.judging)
+        if not isinstance(called, tuple):
+            return called
+        if called:  # RULE (execute-plan-short-function)
+            facts = replace(facts, required=(*facts.required, *called))
         asked = await in_turn(lambda: self._ask(facts, texts))
         if not isinstance(asked, bool):
             return asked

@@ -197,7 +197,9 @@ class _Text:
                 bodies[required.pins[0].table.fold()] = whole
         alone = prepared.place.alone and not required.shares
         writes = not prepared.place.expression
-        return await sources_of(reads, bodies, prepared.functions, alone=alone, writes=writes)
+        personal = binds(prepared, judging)
+        functions = prepared.functions
+        return await sources_of(reads, bodies, functions, alone=alone, writes=writes, personal=personal)
 
     async def guard_scans(self, sources: ReadSources) -> _TextGuards | NotRewritten:
         """Say what stands in for each scan, with conditions below barriers and metric views written out."""

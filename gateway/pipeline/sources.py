@@ -74,11 +74,12 @@ async def sources_of(
     *,
     alone: bool,
     writes: bool = False,
+    personal: bool = True,
 ) -> ReadSources | NotRewritten:
     """Find the policies of what is read, whose access they rest on, and where views have barriers.
 
     `required`: with the functions that are called. `alone`: the text is all that is asked. `writes`: the
-    bodies of functions can be written out in it.
+    bodies of functions can be written out in it; `personal`: those that ask who the user is have to be.
     """
     policies: Policies | NotRewritten = refuse_unsupported(await policies_of(reads.seen, reads.judging))
     if isinstance(policies, NotRewritten):
@@ -91,7 +92,7 @@ async def sources_of(
     called = await read_by(functions, reads.context, judging)
     if isinstance(called, NeedsCatalog):
         return called
-    within = await judge_called((name.fold() for name in functions), reads, writes=writes)
+    within = await judge_called((name.fold() for name in functions), reads, writes=writes, personal=personal)
     if isinstance(within, NotRewritten):
         return within
     moves = await session_asked(functions, judging, names_alone=True) if reads.place.depth > 0 else None

@@ -8,10 +8,11 @@ is missing is told all at once.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 from gateway.model.catalog import TableName
-from gateway.model.reading import NotParsed, NotRead, Reading, RelationRole
+from gateway.model.reading import FunctionRef, NotParsed, NotRead, Reading, RelationRole
 from gateway.model.statement import NeedsCatalog, RegisterCode, SessionContext
 from gateway.pipeline.immediate import MAX_NESTED, write_immediate, write_known_names
 from gateway.pipeline.immediate import ROOT as IMMEDIATE
@@ -53,7 +54,7 @@ from gateway.sql.function_commands import body_refusal
 from gateway.sql.names import Names
 from gateway.sql.parameters import MISPLACED
 from gateway.sql.read_relations import metadata_of, metadata_privileges, scans_of
-from gateway.sql.required import FunctionBody, Unsupported, join
+from gateway.sql.required import FunctionBody, Privilege, Unsupported, join
 from gateway.sql.spark_errors import (
     build_temporary_reference_refusal,
     build_unbound_parameter_refusal,
@@ -207,7 +208,8 @@ async def _bodies_read(prepared: Prepared, judging: Judging) -> Prepared | Refus
         for one in (required, refusal, functions):
             if isinstance(one, Unsupported):
                 return one
-        reads = bool(called) or any(one.role is RelationRole.SCAN for one in reading.relations)
+        scans = any(one.role is RelationRole.SCAN for one in reading.relations)
+        reads = scans or bool(called or reading.identities)  # RULE (function-body-identity)
         bodies.append(replace(body, reads=reads))
     required = replace(prepared.required, bodies=tuple(bodies))
     if any(body.reads for body in bodies):
@@ -283,29 +285,48 @@ def _classify(
 def settle_functions(
     prepared: Prepared, evaluation: Evaluation, judging: Judging
 ) -> Prepared | Refusal | NeedsCatalog:
-    """Look up the functions of databases that a text calls without their whole names.
+    """Look up the functions of databases that a text calls without their whole names."""
+    own = prepared.place.depth == 0
+    wanted = find_functions(
+        prepared.short_functions, prepared.names, evaluation, judging, own=own, text=prepared.text
+    )
+    if not isinstance(wanted, tuple):
+        return wanted
+    return replace(prepared, functions=(*prepared.functions, *wanted)) if wanted else prepared
 
-    A client who may not execute one is told what he is told where there is none. Of what a view calls,
-    `authorize_required` asks those by whose access its text is read.
+
+def find_functions(
+    short: Iterable[tuple[FunctionRef, TableName]],
+    names: Names,
+    evaluation: Evaluation,
+    judging: Judging,
+    *,
+    own: bool = True,
+    text: str = "",
+) -> tuple[Privilege, ...] | Refusal | NeedsCatalog:
+    """Look up functions that are called without their whole names; return what they want.
+
+    A client who may not execute one is told what he is told where there is none. Of what a view calls, which
+    is not the client's `own`, `authorize_required` asks those by whose access its text is read.
     """
     unknown: dict[TableName, None] = {}
     wanted = []
-    for function, name in prepared.short_functions:
+    for function, name in short:
         privilege = execute_on(name)
         asked = replace(evaluation, missing=[], decisions=[])
-        if prepared.place.depth == 0:
+        if own:
             asked.require([privilege])
         found = None if asked.missing else judging.snapshot.catalog.table(name.fold())
         if not asked.missing and not judging.snapshot.catalog.knows(name.fold()):
             unknown[name.fold()] = None
         elif found is None:  # RULE (short-function-absent)
             evaluation.decisions.extend(asked.decisions)
-            told = build_unknown_function_refusal(function, prepared.names.context)
-            return replace(not_governable(told, prepared.text), decisions=tuple(asked.decisions))
+            told = build_unknown_function_refusal(function, names.context)
+            return replace(not_governable(told, text), decisions=tuple(asked.decisions))
         wanted.append(privilege)  # RULE (execute-short-function)
     if unknown:
         return NeedsCatalog(tuple(unknown), promotes=False)
-    return replace(prepared, functions=(*prepared.functions, *wanted)) if wanted else prepared
+    return tuple(wanted)
 
 
 def _bind_scans(reading: Reading, place: TextScope) -> bool:

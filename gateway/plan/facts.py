@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 
-from gateway.model.catalog import TableName
+from gateway.model.catalog import TableName, quote_parts
 from gateway.model.reading import FunctionRef
 from gateway.model.resource import Resource
 from gateway.model.spark_minors import Minor
@@ -17,9 +17,9 @@ from gateway.plan.identifiers import attribute_parts
 from gateway.plan.reading import CodeUse, FunctionCall, PlanReading, TableRead
 from gateway.plan.scope import NamePin, PlanRequired
 from gateway.plan.walk_sources import explain_unknown_format
-from gateway.sql.classify import function_refusal
+from gateway.sql.classify import function_refusal, is_builtin, is_registered
 from gateway.sql.evaluate import function_privileges
-from gateway.sql.function_calls import code_privileges
+from gateway.sql.function_calls import code_privileges, find_short_function
 from gateway.sql.functions import (
     ALLOWED_FUNCTIONS,
     ALLOWED_TABLE_FUNCTIONS,
@@ -56,6 +56,10 @@ class PlanFacts:
     calls: tuple[PlanRequired, ...]
     temp_views: frozenset[str]
     code: tuple[str, ...]
+    short_functions: tuple[tuple[FunctionRef, TableName], ...] = ()
+    """Functions of databases that `call_function` names without their catalog, and which are meant."""
+    short_pins: tuple[NamePin, ...] = ()
+    """What writes their whole names."""
 
     @property
     def parts(self) -> tuple[PlanRequired, ...]:
@@ -63,7 +67,7 @@ class PlanFacts:
 
     @property
     def names(self) -> tuple[NamePin, ...]:
-        return tuple(pin for part in self.parts for pin in part.names)
+        return (*(pin for part in self.parts for pin in part.names), *self.short_pins)
 
     @property
     def commanded(self) -> Required:
@@ -93,12 +97,14 @@ def facts_of(reading: PlanReading, names: Names) -> PlanFacts | Unsupported:
     if isinstance(command, Unsupported):
         return command
     calls = []
-    for call in reading.catalog_calls:
-        required = call_privileges(call, names, reading.minor)
+    for asked in reading.catalog_calls:
+        required = call_privileges(asked, names, reading.minor)
         if isinstance(required, Unsupported):
             return required
         calls.append(required)
-    functions = _functions(reading.functions, names, reading.minor)
+    named = {call: _find_short(call, names, reading.minor) for call, _ in reading.named_calls}
+    short = {call: name for call, name in named.items() if name is not None}
+    functions = _functions(reading.functions, names, reading.minor, short)
     if isinstance(functions, Unsupported):
         return functions
     refusal = _handles(reading, names) or _code(reading.code, names) or _check_bound_names(reading, names)
@@ -114,6 +120,13 @@ def facts_of(reading: PlanReading, names: Names) -> PlanFacts | Unsupported:
         calls=tuple(calls),
         temp_views=frozenset(one.read.parts[0].lower() for one in reads if one.name is None),
         code=tuple(dict.fromkeys(f"{use.access} {_udf(use)}" for use in reading.code)),
+        short_functions=tuple((_refer(call, reading.minor), name) for call, name in short.items()),
+        # RULE (plan-short-functions)
+        short_pins=tuple(
+            NamePin(message=message, field="function_name", text=quote_parts(short[call].parts))
+            for call, message in reading.named_calls
+            if call in short
+        ),
     )
 
 
@@ -140,30 +153,47 @@ def _reads(reading: PlanReading, names: Names) -> tuple[Read, ...] | Unsupported
 
 
 def _functions(
-    calls: Iterable[FunctionCall], names: Names, minor: Minor
+    calls: Iterable[FunctionCall], names: Names, minor: Minor, short: Collection[FunctionCall]
 ) -> tuple[Privilege, ...] | Unsupported:
+    """`short`: those whose whole names are written, which the caller looks up."""
     required: dict[Privilege, None] = {}
     for call in dict.fromkeys(calls):
-        parts, table_valued, internal, _ = call
         if _plain(call, minor):
             continue
-        written = ".".join(parts)
-        if internal:  # RULE (internal-functions)
+        written = ".".join(call.parts)
+        if call.internal:  # RULE (internal-functions)
             return Unsupported(f"the internal function `{written}` is not supported")
-        registry = _BUILTIN_TABLE_FUNCTIONS if table_valued else _BUILTIN
-        builtin = len(parts) == 1 and parts[0].lower() in registry and is_of(parts[0].lower(), minor)
-        reference = (FunctionRef(parts=parts, table_valued=table_valued, builtin=builtin),)
-        if builtin and (code := code_privileges(reference[0])):
+        reference = (_refer(call, minor),)
+        if reference[0].builtin and (code := code_privileges(reference[0])):
             required.update(dict.fromkeys(code))
             continue
         refusal = function_refusal(reference, names)  # RULE (plan-function-names)
         if refusal is not None:
             return refusal
+        if call in short:
+            continue
         found = function_privileges(reference, names)
         if isinstance(found, Unsupported):
             return found
         required.update(dict.fromkeys(found))
     return tuple(required)
+
+
+def _refer(call: FunctionCall, minor: Minor) -> FunctionRef:
+    """Return a call as one of a text."""
+    name = call.parts[0].lower()
+    registry = _BUILTIN_TABLE_FUNCTIONS if call.table_valued else _BUILTIN
+    builtin = len(call.parts) == 1 and name in registry and is_of(name, minor)
+    return FunctionRef(parts=call.parts, table_valued=call.table_valued, builtin=builtin)
+
+
+def _find_short(call: FunctionCall, names: Names, minor: Minor) -> TableName | None:
+    """Return which function of a database is meant by a name without its catalog, where Spark looks it up as
+    SQL would."""
+    function = _refer(call, minor)
+    if not call.by_name or _plain(call, minor) or is_builtin(function) or is_registered(function, names):
+        return None
+    return find_short_function(function, names)
 
 
 @lru_cache(maxsize=4096)

@@ -144,6 +144,8 @@ class PlanReading:
     texts: list[SqlText] = field(default_factory=list)
     expressions: list[ExpressionText] = field(default_factory=list)
     functions: list[FunctionCall] = field(default_factory=list)
+    named_calls: list[tuple[FunctionCall, pb.CallFunction]] = field(default_factory=list)
+    """Those of `functions` that Spark looks up as SQL would, each with its message."""
     columns: list[ColumnName] = field(default_factory=list)
     words: list[pb.Expression.UnresolvedAttribute | pb.Expression.UnresolvedRegex] = field(
         default_factory=list

@@ -350,7 +350,9 @@ def _call_function(walk: PlanWalk, call: pb.CallFunction) -> None:
     parts = parts_of_function(call.function_name)
     _options_argument(parts[-1], call)
     _schema_argument(parts[-1], schema_argument(parts[-1]), call)
-    walk.reading.functions.append(FunctionCall(parts, by_name=True))
+    called = FunctionCall(parts, by_name=True)
+    walk.reading.functions.append(called)
+    walk.reading.named_calls.append((called, call))
 
 
 def _options_argument(name: str, call: pb.Expression.UnresolvedFunction | pb.CallFunction) -> None:

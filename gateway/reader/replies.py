@@ -296,7 +296,8 @@ def _view_text(told: JsonReply | None) -> ViewText | None:
     query = None if told is None else _span(told["query"])
     if told is None or query is None:
         return None
-    return ViewText(query=query, place=_span(told["place"]), listed=told["listed"])
+    properties = tuple(Span(one[0], one[1]) for one in told["properties"])
+    return ViewText(query=query, place=_span(told["place"]), properties=properties)
 
 
 def _span(told: list[int] | None) -> Span | None:

@@ -358,8 +358,8 @@ def _refers(node: ExpressionNode) -> bool:
 def refuse_call(function: GuardedFunction, where: str) -> Unsupported:
     """Refuse a call that cannot be written out, and say where it stands."""
     return Unsupported(
-        f"the function {function.name} reads what is masked, filtered or hidden for you, and its body cannot "
-        f"be written out {where}; a view of the same query is governed"
+        f"the function {function.name} asks who you are, or reads what is masked, filtered or hidden for "
+        f"you, and its body cannot be written out {where}; a view of the same query is governed"
     )
 
 

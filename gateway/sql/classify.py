@@ -42,7 +42,7 @@ from gateway.sql.parameters import parameter_refusal
 from gateway.sql.required import Required, Unsupported, join
 from gateway.sql.schema_text import check_options_argument, check_schema_argument, schema_argument
 from gateway.sql.scope import CannotClassify, CommandScope
-from gateway.sql.spark_errors import build_unknown_function_refusal
+from gateway.sql.spark_errors import build_path_refusal, build_unknown_function_refusal
 
 _Handler = Callable[[CommandScope], Required]
 
@@ -206,6 +206,7 @@ _COLLATION = "a default collation would change how policies compare strings"
 _IMMEDIATE = "EXECUTE IMMEDIATE is governed where a client sends it by itself, since Spark 4.1"
 _INDEX = "indexes are not supported"
 _PIPELINE = "pipelines are not supported"
+PATH_IS_OFF = "SET PATH is disabled: it would change what functions and tables policies and views name"
 
 GENERATED_TEXT = (
     "the parser of this Spark version does not parse the expression in GENERATED ALWAYS AS (…), so its "
@@ -228,7 +229,7 @@ REFUSED_COMMANDS: Mapping[str, str] = {
     "CreateStreamingTable": _PIPELINE,
     "CreateStreamingTableAsSelect": _PIPELINE,
     "CreateStreamingTableAutoCdc": _PIPELINE,
-    "SetPathCommand": "SET PATH would change what names mean",
+    "SetPathCommand": PATH_IS_OFF,
     # What it is on 4.0.
     "ExecuteImmediateQuery": _IMMEDIATE,
     "UnresolvedExecuteImmediate": _IMMEDIATE,
@@ -266,7 +267,7 @@ def classify(
             continue
         why = REFUSED_COMMANDS.get(node) or node_refusal(node)  # RULE (unlisted-node)
         if why is not None:
-            return Unsupported(why)
+            return build_path_refusal() if why is PATH_IS_OFF else Unsupported(why)
     expressions = reading.expressions
     if parameters:
         why = parameter_refusal(reading)  # RULE (parameter-places)

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from gateway.model.catalog import GLOBAL_TEMP, TableName
+from gateway.model.definers import is_definer_property
 from gateway.model.files import SESSION_CATALOG
 from gateway.model.reading import RelationRole
 from gateway.model.resource import Resource
@@ -139,7 +140,7 @@ _ON_PARTITIONS = ("DropPartitions", "RenamePartitions")
 
 
 def comment_on_table(scope: CommandScope) -> Required:
-    return _alter_table(scope, scope.target("table"), tells=False, meaning="stays")
+    return replace(_alter_table(scope, scope.target("table"), tells=False, meaning="stays"), raw=())
 
 
 def add_partitions(scope: CommandScope) -> Required:
@@ -155,7 +156,11 @@ def set_table_properties(scope: CommandScope) -> Required:
 def _alter_properties(scope: CommandScope, keys: tuple[str, ...]) -> Required:
     pin = scope.target("table")
     unlisted = tuple((pin.table, key) for key in storage.list_unlisted_properties(keys))
-    return replace(_alter_table(scope, pin, tells=False), properties=unlisted)
+    required = _alter_table(scope, pin, tells=False)
+    raw = required.raw if storage.are_of_formats(keys) else ()  # RULE (notes-past-obligations)
+    # Of a table with the property its format is to be known.
+    named = (Named(table=pin.table, columns=()),) if unlisted else ()
+    return replace(required, properties=unlisted, raw=raw, named=named)
 
 
 def _property_keys(scope: CommandScope, field: str) -> tuple[str, ...]:
@@ -330,7 +335,9 @@ def _create_global_view(scope: CommandScope, view: str) -> Required:
 def create_view(scope: CommandScope) -> Required:
     """CREATE VIEW: persistent, so it serves everybody, by the access of who creates it."""
     pin = scope.target("child")
-    _check_own_properties(storage.keys(scope.field("properties"), "view properties"), pin.table.catalog)
+    keys = storage.keys(scope.field("properties"), "view properties")
+    # What SHOW CREATE TABLE tells of a view's definer is left out of the text: it is whoever runs that.
+    _check_own_properties((key for key in keys if not is_definer_property(key)), pin.table.catalog)
     _rests_on_tables(scope, pin.table)
     required = [Privilege(table_resource(pin.table), "create")]
     if scope.flag("replace"):  # RULE (replace-view-drops)

@@ -332,6 +332,8 @@ class Evaluation:
             # Renamed, a view keeps text and definer, and readers what policies say of what it reads.
             moved = table.kind is TableKind.VIEW and any(name == old for old, _ in required.renamed)
             beneath = name.fold() in obliged_views and not moved
+            if name in required.outlined and not (barred or beneath):  # RULE (explain-described-columns)
+                continue
             # RULE (create-like-structure)
             if required.structure and name in required.read and not barred and is_copied_without_rows(table):
                 continue

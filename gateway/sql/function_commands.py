@@ -173,8 +173,8 @@ def body_refusal(
     commands = [one.node for one in reading.commands]
     if commands != (["CreateTable"] if parameters else []):
         return Unsupported("the body of a SQL function is a query or an expression")
-    if reading.identities:  # RULE (function-body-identity)
-        return Unsupported("the body of a SQL function may not ask who the user is: give it as an argument")
+    if parameters and reading.identities:  # RULE (function-default-identity)
+        return Unsupported("what a parameter is by default may not ask who the user is")
     if reading.parameters:
         return Unsupported("the body of a SQL function may have no parameter markers")
     others = {function for function, _ in called}

@@ -14,7 +14,7 @@ from typing import Final
 
 from gateway.model.catalog import Table, TableKind, TableName, ViewBody, quote, quote_parts
 from gateway.model.decision import ColumnMask, RowFilter
-from gateway.model.definers import definer_property
+from gateway.model.definers import definer_property, is_definer_property
 from gateway.model.reading import ColumnRef, Reading, Relation, RelationForm, RelationRole, Span, Splice
 from gateway.model.statement import Definition, RewrittenText
 from gateway.policy.engine import TableView
@@ -547,8 +547,7 @@ def define_view(
     text: str, reading: Reading, view: TableName, splices: Sequence[Splice], identity: str, stored: str = ""
 ) -> Splice | Definition | Unsupported:
     """Say how it is recorded that who has the identity defines the view with the text that is stored once
-    `splices` are written in: with the statement that makes it, or by another one before the text of a view
-    changes.
+    `splices` are written in: with the statement that makes it, or by one before a view's text changes.
 
     `stored`: what is stored, where that is not a part of the statement as it stands there.
     """
@@ -565,9 +564,10 @@ def define_view(
     key, value = definer_property(stored or apply(found.query.of(text), within), identity)
     if found.place is None:
         return Definition(view=view, key=key, value=value)
-    kept = found.place.of(text)
-    added = f"'{key}' = '{value}'"
-    written = f"{kept}{added}, " if found.listed else f"TBLPROPERTIES ({added}) {kept}"
+    others = [one.of(text) for one in found.properties]
+    kept = [one for one in others if not is_definer_property(one.lstrip("'\""))]  # RULE (given-definer)
+    listed = ", ".join((f"'{key}' = '{value}'", *kept))
+    written = f"({listed})" if others else f"TBLPROPERTIES ({listed}) {found.place.of(text)}"
     return Splice(span=found.place, text=written, kind="property", parts=(key, value))
 
 

@@ -94,7 +94,7 @@ class FunctionBody:
     kind: Literal["expression", "query", "parameters", "returned"]
     """`parameters`, what it takes, and `returned`, what it gives: as the columns of a CREATE TABLE."""
     reads: bool = False
-    """Whether a table, a view or a function of a database is in it."""
+    """Whether a table, a view or a function of a database is in it, or it asks who the user is."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,6 +118,8 @@ class Required:
     """Those of `read` of which it may tell columns that they had and have no more."""
     shown: tuple[TableName, ...] = ()
     """As `read`, but they need not be there: targets that a plan prints, a table that is made."""
+    outlined: tuple[TableName, ...] = ()
+    """Those of `shown` of which the plan tells columns, and nothing of rows or policies."""
     named: tuple[Named, ...] = ()
     written: tuple[Written, ...] = ()
     maintained: tuple[TableName, ...] = ()
@@ -202,6 +204,8 @@ def join(parts: Iterable[Required]) -> Required:
             # RULE (explain-write-target)
             *(pin.table for part in all_parts for pin in part.pins if explains),
         ),
+        # RULE (explain-description)
+        outlined=tuple(pin.table for part in all_parts if part.described and sketches for pin in part.pins),
         maintained=wanting[0].maintained if len(wanting) == 1 and not explains else (),
         named=tuple(named for part in all_parts for named in part.named),
         written=tuple(written for part in all_parts for written in part.written),

@@ -13,7 +13,7 @@ from gateway.model.table_formats import SPARK_FORMATS
 from gateway.sql.names import Names, TempViewName, Ungovernable
 from gateway.sql.required import NamespacePin, Pin, Unsupported
 
-_OF_GLOBAL_VIEWS = frozenset({"DescribeRelation", "DropView"})
+_OF_GLOBAL_VIEWS = frozenset({"DescribeRelation", "DropView", "ShowColumns"})
 """Commands that a global temporary view may be named in."""
 _OF_CURRENT = frozenset({"ShowTables", "ShowTableExtended", "ShowViews", "ShowFunctions", "AnalyzeTables"})
 """Statements that mean the session's database where they name none, as Spark 3.5 resolves them."""

@@ -21,6 +21,17 @@ def search_path(context: SessionContext, *, builtin: bool = True) -> str:
     return f"[{', '.join((*(_SYSTEM if builtin else _SYSTEM[1:]), current))}]"
 
 
+def build_path_refusal() -> Unsupported:
+    """Return the refusal of SET PATH, in the words of Spark with the value that its setting has here."""
+    key = '"spark.sql.path.enabled"'
+    return Unsupported(
+        "[UNSUPPORTED_FEATURE.SET_PATH_WHEN_DISABLED] The feature is not supported: SET PATH is disabled. "
+        f"Set {key} to true to enable it. SQLSTATE: 0A000",
+        "0A000",
+        parameters=(("config", key),),
+    )
+
+
 def build_unknown_function_refusal(function: FunctionRef, context: SessionContext) -> Unsupported:
     """Return the refusal of what is neither built in nor registered, as Spark tells that there is none.
 

@@ -133,6 +133,7 @@ PROPERTIES = frozenset(
 )
 NOTE_PREFIXES = ("meta.", "tag.", "user.")
 """Properties that no table format reads: people's notes."""
+_LISTED_NOTES = frozenset({"classification", "comment", "description"})
 
 
 OF_SPARK = "view"
@@ -220,6 +221,12 @@ def list_unlisted_properties(properties: Iterable[str]) -> tuple[str, ...]:
     """Return the properties that are on no list, so that the table's format counts."""
     folded = ((key, key.lower()) for key in properties)
     return tuple(k for k, low in folded if low not in PROPERTIES and not low.startswith(NOTE_PREFIXES))
+
+
+def are_of_formats(keys: Iterable[str]) -> bool:
+    """Whether one of the properties says how a table is written or kept. Others, which are on no list, are
+    notes, or refused."""
+    return any(key.lower() in PROPERTIES - _LISTED_NOTES for key in keys)
 
 
 def is_note(key: str, provider: FieldValue) -> bool:

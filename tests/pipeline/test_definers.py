@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -276,6 +277,17 @@ async def test_what_is_stored_is_what_is_recorded(world: World, reader: ReaderPo
     assert isinstance(altered, Cleared)
     assert altered.definition is not None
     assert (altered.definition.key, altered.definition.value) == (key, value)
+
+
+async def test_a_text_does_not_say_who_defines_the_view(world: World, reader: ReaderPool) -> None:
+    given = "'sluice.definer.0' = '00', 'meta.a' = 'b', SLUICE.definer.b = 'hal'"
+    text = f"CREATE VIEW v_made TBLPROPERTIES ({given}) AS SELECT id FROM d.t"
+    made = forwarded(await world.judge(text, reader, user="dan", use="d"))
+    assert re.search(r"TBLPROPERTIES \('sluice\.definer\.\w{64}' = '\w+', 'meta\.a' = 'b'\) AS", made)
+    hidden = text.replace("'sluice.definer.0'", "'sluice\\.definer.0'")
+    said = await world.judge(hidden, reader, user="dan", use="d")
+    assert isinstance(said, Refused)
+    assert "could not prove" in said.message
 
 
 async def test_records_are_bound_to_their_text() -> None:

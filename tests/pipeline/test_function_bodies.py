@@ -481,6 +481,60 @@ async def test_no_plan_shows_what_is_written_out(reader4: ReaderPool, mode: str)
     assert isinstance(await lab.world.judge_plan(asked, reader4, user="bob"), Refused)
 
 
+@pytest.mark.parametrize("written", ["total", "lab.total", "`Lab`.`Total`"])
+async def test_a_dataframe_calls_one_by_a_short_name(reader4: ReaderPool, written: str) -> None:
+    frame = sql("SELECT 1 AS a").select(F.call_function(written, F.col("a")))
+    lab = Lab(reader4, described(FREE))
+    context: dict[str, Any] = {"namespace": ("lab",)}
+    found = await lab.world.judge_plan(execute(frame), reader4, user="bob", **context)
+    assert isinstance(found, Cleared), found
+    assert b"`spark_catalog`.`lab`.`total`" in found.forwarded_plan.lower()
+    assert NAME in found.names
+    assert {"free"} <= {scan.table.table for scan in found.scans}
+    # Who may not call it is told that there is none, and so is everybody where there is none.
+    for other, user in ((lab, "cat"), (Lab(reader4), "bob")):
+        said = await other.world.judge_plan(execute(frame), reader4, user=user, **context)
+        assert isinstance(said, Refused), said
+        assert said.message.startswith("[UNRESOLVED_ROUTINE] "), said.message
+    # What reads past policies for who calls is no DataFrame's.
+    guarded = Lab(reader4, described(FILTERED))
+    said = await guarded.world.judge_plan(execute(frame), reader4, user="bob", **context)
+    assert isinstance(said, Refused), said
+    assert "runs its body as it is stored" in said.message
+    if written == "total":
+        own = frozenset({SparkHandle("function", "total")})
+        called = await lab.world.judge_plan(execute(frame), reader4, user="ann", handles=own, **context)
+        assert isinstance(called, Cleared), called
+        assert b"`spark_catalog`" not in called.forwarded_plan
+        far = await lab.world.judge_plan(execute(frame), reader4, user="bob", namespace=("other",))
+        assert isinstance(far, Refused)
+
+
+ASKS = "concat(current_user(), '!')"
+
+
+async def test_who_calls_is_who_a_body_asks_for(reader4: ReaderPool) -> None:
+    make = f"CREATE {{}} total(p INT) RETURNS STRING RETURN {ASKS}"
+    assert definer_mark(ASKS, "ann") in (await cleared(Lab(reader4), make.format("FUNCTION"))).forwarded
+    own = await cleared(Lab(reader4), make.format("TEMPORARY FUNCTION"))
+    assert own.effects == (RegisterCode(SparkHandle("function", "total"), reads=True),)
+    lab = Lab(reader4, described(ASKS))
+    # Over Thrift Spark knows the user; only what it keeps does not ask.
+    assert "`total`(1)" in (await cleared(lab, "SELECT total(1)", "bob")).forwarded
+    assert "`total`(1)" in (await cleared(lab, "EXPLAIN SELECT total(1)", "bob")).forwarded
+    kept = (await cleared(lab, "CREATE TEMPORARY VIEW kept AS SELECT total(1) AS z", "bob")).forwarded
+    assert "concat('bob', '!')" in kept
+    assert "`total`(1)" not in kept
+    await refused(lab, "CACHE TABLE kept AS SELECT total(1) AS z", "bob")
+    over = await lab.world.judge_plan(execute(sql("SELECT lab.total(1) AS z")), reader4, user="bob")
+    assert isinstance(over, Cleared)
+    assert b"concat('bob', '!')" in over.forwarded_plan
+    call = F.call_function("spark_catalog.lab.total", F.lit(1))
+    alone = await lab.world.judge_plan(execute(sql("SELECT 1 AS a").select(call)), reader4, user="bob")
+    assert isinstance(alone, Refused)
+    assert "asks who you are" in alone.message
+
+
 async def test_a_view_that_calls_one_is_written_out(reader4: ReaderPool) -> None:
     text = "SELECT spark_catalog.lab.total(id) AS z FROM spark_catalog.lab.free"
     view = {"columns": {"z": "int"}, "text": text, "database": "lab", "output": ["z"]}

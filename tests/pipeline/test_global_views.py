@@ -168,6 +168,11 @@ async def test_who_may_drop_and_describe_one(lab: Lab) -> None:
     assert "drop on table" in (await lab.refused("DROP VIEW global_temp.over_free")).message
     described = await lab.cleared("DESCRIBE global_temp.over_free")
     assert described.answer.columns == frozenset({"id", "region"})
+    for shows in ("SHOW COLUMNS IN global_temp.over_free", "SHOW COLUMNS IN over_free FROM global_temp"):
+        shown = await lab.cleared(shows)
+        assert shown.forwarded == shows
+        assert shown.answer.columns == frozenset({"id", "region"})
+        assert (await lab.refused(shows, user="eve")).code == "ACCESS_DENIED"
     assert (await lab.refused("DESCRIBE global_temp.over_free", user="eve")).code == "ACCESS_DENIED"
     listed = await lab.cleared("SHOW TABLES IN global_temp", user="eve")
     assert (listed.answer.catalog, listed.answer.database) == ("spark_catalog", "global_temp")

@@ -432,16 +432,23 @@ async def test_a_proof_can_be_repeated(reader: ReaderPool) -> None:
     assert not (await reader.prove(text, changed, [], [("t",)])).holds
 
 
+GIVEN = "Sluice.definer.x = 'ann'"
+
+
 @pytest.mark.parametrize(
     ("text", "written", "holds"),
     [
         ("CREATE VIEW v AS SELECT 1", "TBLPROPERTIES ('k' = 'x') AS", True),
-        ("CREATE VIEW v TBLPROPERTIES ('a' = 'b') AS SELECT 1", "('k' = 'x', ", True),
+        ("CREATE VIEW v TBLPROPERTIES ('a' = 'b') AS SELECT 1", "('k' = 'x', 'a' = 'b')", True),
+        ("CREATE VIEW v TBLPROPERTIES ('a' = 'b') AS SELECT 1", "('k' = 'x')", False),
+        (f"CREATE VIEW v TBLPROPERTIES ({GIVEN}, 'a' = 'b') AS SELECT 1", "('k' = 'x', 'a' = 'b')", True),
+        (f"CREATE VIEW v TBLPROPERTIES ({GIVEN}) AS SELECT 1", f"('k' = 'x', {GIVEN})", False),
+        ("CREATE VIEW v TBLPROPERTIES ('a' = 'b') AS SELECT 1", f"('k' = 'x', 'a' = 'b', {GIVEN})", False),
         ("CREATE VIEW v AS SELECT 1", "TBLPROPERTIES ('k' = 'y') AS", False),
         ("CREATE VIEW v AS SELECT 1", "TBLPROPERTIES ('k' = 'x', 'l' = 'y') AS", False),
         ("CREATE VIEW v AS SELECT 1", "/* TBLPROPERTIES ('k' = 'x') */ AS", False),
         ("CREATE VIEW v AS SELECT 1", "TBLPROPERTIES ('k' = 'x') AS SELECT 2 UNION", False),
-        ("CREATE VIEW v TBLPROPERTIES ('k' = 'b') AS SELECT 1", "('k' = 'x', ", False),
+        ("CREATE VIEW v TBLPROPERTIES ('k' = 'b') AS SELECT 1", "('k' = 'x', 'k' = 'b')", False),
         ("CREATE TEMPORARY VIEW v AS SELECT 1", "TBLPROPERTIES ('k' = 'x') AS", False),
     ],
 )

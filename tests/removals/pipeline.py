@@ -1058,6 +1058,12 @@ REMOVALS = (
         "pipeline.test_own_names",
     ),
     Removal(
+        "execute-plan-short-function",
+        "functions by short names want execute in plans, too",
+        Never(),
+        "pipeline.test_function_bodies",
+    ),
+    Removal(
         "short-function-absent",
         "a function that may not be called is not there",
         Never(),
@@ -1155,6 +1161,12 @@ REMOVALS = (
     Removal("function-whole-names", "names in bodies are whole", Never(), "pipeline.test_function_bodies"),
     Removal("function-body-proof", "a body is proved", Never(), "pipeline.test_function_bodies"),
     Removal("function-definer", "a function has a definer", Becomes("''"), "pipeline.test_function_bodies"),
+    Removal(
+        "function-body-identity",
+        "a body that asks who the user is, is judged for who calls",
+        Statement("reads = scans or bool(called)"),
+        "pipeline.test_function_bodies",
+    ),
     Removal("function-body-judged", "bodies are judged", Always(), "pipeline.test_function_bodies"),
     Removal("function-body-guarded", "policies hold", DropOperand(0), "pipeline.test_function_bodies"),
     Removal("function-lends", "conditions stay out", DropOperand(1), "pipeline.test_function_bodies"),

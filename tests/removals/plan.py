@@ -287,6 +287,12 @@ REMOVALS = (
         Becomes("None"),
         "plan.test_facts pipeline.test_plans",
     ),
+    Removal(
+        "plan-short-functions",
+        "a function is called by its whole name, also where the client leaves that out",
+        Becomes("()"),
+        "pipeline.test_function_bodies",
+    ),
     Removal("foreign-handles", "handles of other sessions", Never(), "pipeline.test_plans"),
     Removal("unregistered-source", "sources that nobody registered", Never(), "plan.test_facts"),
     Removal(

@@ -508,6 +508,15 @@ CREATE FUNCTION is_there(p INT) RETURNS BOOLEAN RETURN EXISTS (SELECT 1 FROM peo
 SELECT is_there(1), is_there(-1);
 SELECT name FROM people WHERE is_there(id) ORDER BY name;
 DROP FUNCTION is_there;
+CREATE FUNCTION asks(p STRING) RETURNS BOOLEAN RETURN current_user() = p;
+SELECT asks('nobody else'), asks(name) FROM people;
+CREATE FUNCTION asked() RETURNS TABLE (u BOOLEAN) RETURN SELECT length(user()) > 0;
+SELECT u FROM asked();
+CREATE VIEW asking AS SELECT asks(name) AS a FROM people;
+SELECT a FROM asking;
+DROP VIEW asking;
+DROP FUNCTION asks;
+DROP FUNCTION asked;
 CREATE FUNCTION of_class AS 'no.such.Class';
 CREATE TEMPORARY FUNCTION abs(x INT) RETURNS INT RETURN 0;
 REFRESH FUNCTION ${db}.nothing;

@@ -67,7 +67,10 @@ DataFrame has no text, and is refused.
 `CREATE [OR REPLACE] FUNCTION … RETURN` wants `create` on the udf (and `drop`, to replace), a call
 `execute`, and `DROP FUNCTION` `drop`. A temporary function is the udf `system.session.NAME` and has a name
 that is none of Spark's. A body calls Spark's own functions and those of databases, which are judged with it;
-that of a temporary function, and what a parameter is by default, Spark's own only. None asks who the user is.
+that of a temporary function, and what a parameter is by default, Spark's own only. No body reads a temporary
+view or calls a temporary function: Spark looks these up whenever it is called, and takes the name of one that
+is gone for that of a table, or of another function, which nobody has judged. `current_user()` in a body is
+whoever calls, at either endpoint.
 Functions of databases are called by any name that Spark finds them by; who may not execute
 one is told that there is none. Who may replace a function that a policy calls changes what the policy says.
 
@@ -120,7 +123,9 @@ FILES = """
 ``SELECT … FROM parquet.`/path` `` (also orc, avro, csv, json, text and delta), a temporary view `USING`
 one of them with a `path`, `LOCATION`, `SET LOCATION`, `INSERT OVERWRITE DIRECTORY … USING`, `LOAD DATA`,
 `ADD FILE` and a DataFrame's `load` and `save` want `read` or `write` on the url. A path is written in
-full: relative ones, `..`, wildcards and versions (`@v1`) are refused. Persistent views read none.
+full: relative ones, `..`, wildcards and versions (`@v1`) are refused. Where a relative one begins is for each
+statement of Spark's another place: the database's, the table's, or where its process was started.
+Persistent views read none.
 
 Files of a table are the table. Where a path is at, in or around the location of a table of Spark's
 session catalog, one also needs `select` on all of it, without masks and row filters, and to write there
@@ -162,7 +167,11 @@ A view is written out with what policies leave of its tables wherever a statemen
 `EXPLAIN`, `EXPLAIN EXTENDED` and `EXPLAIN FORMATTED` show the plan with NULL for masked columns and
 without the filter, so that it has no values of policies; so does `explain()` of a DataFrame. It names the
 directory of the table. Plans with statistics or code, over temporary views, over views with obligations and
-over tables with hidden columns are refused.
+over tables with hidden columns are refused. Of commands on such a table DESCRIBE, SHOW COLUMNS, SHOW
+TBLPROPERTIES and SHOW CREATE TABLE are explained; CACHE TABLE is not, since its plan is of all rows.
+
+`COMMENT ON TABLE` and properties that are notes want `alter` alone: nothing of a table's rows depends on
+them. `ANALYZE TABLE` counts hidden rows for everybody's plans, and is refused.
 
 ## Properties and options
 
@@ -230,10 +239,67 @@ OF_TOOLS = (
 OTHERS = """
 A policy can let users set others. Tables with masks or filters are refused while one is set.
 
-Nobody sets what shapes how statements are read. It has these values:
+Nobody sets what shapes how statements are read: what is judged and what Spark runs would be two readings of
+one text, and texts of policies and views, which are written into it, would be read otherwise than they were
+meant. A session has these values, whatever Spark's configuration says; to set one that it has is no change:
 
-| setting | value |
-|---|---|
+| setting | value | with another one |
+|---|---|---|
+"""
+OTHERWISE = {
+    "spark.sql.ansi.doubleQuotedIdentifiers": """
+        `"x"` in a policy or view is a column, and no string
+    """,
+    "spark.sql.ansi.enforceReservedKeywords": "names that tables and policies have are no names any more",
+    "spark.sql.ansi.relationPrecedence": "joins and commas bind otherwise",
+    "spark.sql.caseSensitive": """
+        `SSN` and `ssn` are two columns, and a mask is on one of them
+    """,
+    "spark.sql.join.asofJoin.enabled": "words of a join are aliases, or aliases words of a join",
+    "spark.sql.legacy.allowSessionVariableInPersistedView": """
+        a word in a view means a variable of whoever reads it
+    """,
+    "spark.sql.legacy.allowTempViewCreationWithMultipleNameparts": "`db.t` may be a temporary view",
+    "spark.sql.legacy.bangEqualsNot": "`!` stands for `NOT` in other places, too",
+    "spark.sql.legacy.consecutiveStringLiterals.enabled": """
+        `'a''b'` is `ab` and not `a'b`
+    """,
+    "spark.sql.legacy.ctePrecedencePolicy": "a name is that of another WITH, and so perhaps of a table",
+    "spark.sql.legacy.duplicateBetweenInput": "`BETWEEN` evaluates its operand twice",
+    "spark.sql.legacy.exponentLiteralAsDecimal.enabled": "`1e3` has another type",
+    "spark.sql.legacy.identifierClause": "`IDENTIFIER` takes other names, in other places",
+    "spark.sql.legacy.interval.enabled": "intervals have another type",
+    "spark.sql.legacy.keepPartitionSpecAsStringLiteral": "another partition is meant",
+    "spark.sql.legacy.parameterSubstitution.constantsOnly": "parameters are values alone, and put in later",
+    "spark.sql.legacy.parseNullPartitionSpecAsStringLiteral": "another partition is meant",
+    "spark.sql.legacy.parseQueryWithoutEof": "what follows the first statement is not read at all",
+    "spark.sql.legacy.parser.havingWithoutGroupByAsWhere": "`HAVING` chooses rows, and not groups",
+    "spark.sql.legacy.setopsPrecedence.enabled": "`UNION` and `INTERSECT` bind otherwise",
+    "spark.sql.operatorPipeSyntaxEnabled": "`|>` is refused",
+    "spark.sql.parser.escapedStringLiterals": "a backslash in a string is a sign like others",
+    "spark.sql.parser.quotedRegexColumnNames": """
+        a name in backticks means every column that it matches, hidden ones too
+    """,
+    "spark.sql.parser.singleCharacterPipeOperator.enabled": "`|` is no pipe",
+    "spark.sql.path.enabled": "see SET PATH below",
+    "spark.sql.runSQLOnFiles": "files are not read by their path",
+    "spark.sql.timeTravel.atSyntax.enabled": "`t@v1` is a name",
+    "spark.sql.timestampType": "`TIMESTAMP` in a mask has another type than its column",
+    "spark.sql.variable.substitute": """
+        `${x}` is put in before Spark reads the text, which is another one then than was judged
+    """,
+}
+"""Setting → what a text means where it has another value."""
+NAMES = """
+Nor does anybody set `spark.sql.optimizer.excludedRules`: rules that it leaves out keep masked values where
+they are.
+
+`SET PATH`, off in Spark 4.3 unless its configuration says otherwise, is off in every session. A path says in
+which databases a name without one is looked up, and in what order: session functions may come before Spark's
+own, so that `mask` or `upper` in a policy means whatever the session has registered, and a table that a view
+names by one word is another one. Masks, filters and the texts of views would have to be written into
+statements with the whole name of each function in them, which no Spark before 4.2 takes. Write the names of
+databases instead.
 """
 
 FIGURES = """
@@ -260,7 +326,8 @@ def _settings() -> Iterator[str]:
         yield f"| {tool} | {_codes(keys)} | {how} |\n"
     yield OTHERS
     for key, value in sorted(READING_SETTINGS.items()):
-        yield f"| `{key}` | `{value}` |\n"
+        yield f"| `{key}` | `{value}` | {_cell(OTHERWISE[key])} |\n"
+    yield NAMES
     yield "\nBelow `spark.sql.legacy.` a policy can let users set these, and no others:\n\n"
     yield "| what they change | settings |\n|---|---|\n"
     for what, keys in SETTABLE_LEGACY.items():

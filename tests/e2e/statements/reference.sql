@@ -130,6 +130,8 @@ SELECT * FROM global_temp.gt_${db} ORDER BY id;
 SELECT count(*) FROM global_temp.gt_${db} g JOIN orders o ON g.id = o.person;
 SELECT * FROM gt_${db};
 DESCRIBE global_temp.gt_${db};
+SHOW COLUMNS IN global_temp.gt_${db};
+SHOW COLUMNS IN gt_${db} FROM global_temp;
 SHOW VIEWS IN global_temp LIKE 'gt_${db}';
 SHOW TABLES IN global_temp LIKE 'gt_${db}';
 DROP VIEW global_temp.gt_${db};
@@ -393,6 +395,8 @@ EXPLAIN CREATE TABLE never (a INT) USING parquet;
 EXPLAIN INSERT INTO orders VALUES (1, 1, 1.0);
 EXPLAIN SHOW TABLES;
 EXPLAIN DESCRIBE people;
+EXPLAIN SHOW COLUMNS IN people;
+EXPLAIN EXTENDED SHOW TBLPROPERTIES people;
 EXPLAIN SELECT nothing FROM people;
 EXPLAIN SELECT * FROM nowhere;
 
@@ -492,6 +496,11 @@ LIST JARS;
 LIST ARCHIVE;
 RESET;
 
+SET PATH = spark_catalog.default, system.builtin;
+SET PATH = DEFAULT_PATH;
+COMMENT ON TABLE people IS 'about people';
+ALTER TABLE people SET TBLPROPERTIES ('meta.owner' = 'somebody');
+ALTER TABLE people UNSET TBLPROPERTIES ('meta.owner');
 -- script: literals
 SELECT 'Hello, World!' AS col, "SPARK SQL" AS c2, 'it\'s $10.' AS c3, R"'\n' represents a newline." AS c4;
 SELECT X'123456' AS col, x'AB' AS c2;

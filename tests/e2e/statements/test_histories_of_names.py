@@ -328,6 +328,40 @@ def test_a_body_is_read_by_who_made_it_and_as_who_calls(named: RunningGateway, p
 
 
 @pytest.mark.parametrize("endpoint", ENDPOINTS)
+def test_a_body_asks_for_who_calls(named: RunningGateway, put: Put, endpoint: str) -> None:
+    put(GRANTS)
+    with session(named, endpoint, "owen") as owen, session(named, endpoint, "ann") as ann:
+        owen("CREATE FUNCTION named.who(p STRING) RETURNS STRING RETURN concat(p, current_user())")
+        owen("CREATE FUNCTION named.whose() RETURNS STRING RETURN named.who('its ')")
+        owen(
+            "CREATE FUNCTION named.mine() RETURNS TABLE (id INT) RETURN SELECT id FROM named.pay "
+            "WHERE CASE WHEN user() = 'ann' THEN 1 ELSE 2 END = id"
+        )
+        owen("CREATE VIEW named.asking AS SELECT named.whose() AS w, id FROM named.mine()")
+        for user, who, row in ((owen, "owen", 2), (ann, "ann", 1), (owen, "owen", 2)):
+            assert user("SELECT named.who('a ') AS w") == [(f"a {who}",)]
+            assert user("SELECT id, named.whose() AS w FROM named.mine()") == [(row, f"its {who}")]
+            assert user("SELECT w, id FROM named.asking") == [(f"its {who}", row)]
+            user("CREATE OR REPLACE TEMPORARY VIEW kept AS SELECT named.who('a ') AS w")
+            assert user("SELECT w FROM kept") == [(f"a {who}",)]
+            user("CREATE OR REPLACE TEMPORARY FUNCTION own() RETURNS STRING RETURN concat('own ', user)")
+            assert user("SELECT own()") == [(f"own {who}",)]
+        put(GRANTS + FILTER.replace("EMEA", "AMER"))
+        assert ann("SELECT id FROM named.mine()") == []
+        assert owen("SELECT id FROM named.mine()") == [(2,)]
+        # The name of who calls is nobody's to choose.
+        refused = said(ann, "SELECT named.who(p => 'a', current_user => 'owen')")
+        assert "UNRECOGNIZED_PARAMETER_NAME" in refused or "WRONG_NUM_ARGS" in refused
+        for call in ("named.who('a ')", "own()"):
+            ((told,),) = ann(f"SELECT {call} AS w FROM VALUES ('owen', 'owen') AS t(user, current_user)")
+            assert told.endswith(" ann")
+        put(GRANTS)
+        owen("DROP VIEW named.asking")
+        for name in ("mine", "whose", "who"):
+            owen(f"DROP FUNCTION named.{name}")
+
+
+@pytest.mark.parametrize("endpoint", ENDPOINTS)
 def test_a_temporary_function_ends_with_the_access_that_it_came_of(
     named: RunningGateway, put: Put, endpoint: str
 ) -> None:

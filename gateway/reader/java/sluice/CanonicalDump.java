@@ -86,6 +86,8 @@ final class CanonicalDump {
         return of(value, new CanonicalDump(new IdentityHashMap(), new IdentityHashMap(), new IdentityHashMap()));
     }
 
+    /** What the names of properties begin with that say who defines a view (gateway/model/definers.py). */
+    private static final String DEFINER = "sluice.definer.";
     private static final org.apache.spark.sql.catalyst.trees.TreeNodeTag[] PARSER_TAGS = {
         org.apache.spark.sql.catalyst.expressions.Cast$.MODULE$.USER_SPECIFIED_CAST(),
         org.apache.spark.sql.catalyst.analysis.FunctionRegistry$.MODULE$.FUNC_ALIAS(),
@@ -275,7 +277,8 @@ final class CanonicalDump {
     private static void addProperty(scala.Product product, List elements, String key, String value) {
         for (int i = 0; i < elements.size(); i++) {
             if (ScalaValues.elementName(product, i).equals("properties")) {
-                scala.collection.immutable.Map own = (scala.collection.immutable.Map) elements.get(i);
+                scala.collection.immutable.Map own =
+                    withoutDefiner((scala.collection.immutable.Map) elements.get(i));
                 if (own.contains(key)) {
                     throw new Incomparable("the view has a property that is to be added");
                 }
@@ -284,6 +287,19 @@ final class CanonicalDump {
             }
         }
         throw new Incomparable("a view without properties");
+    }
+
+    /** Leave out what a text says of who defines the view: it is not for the text to say. */
+    private static scala.collection.immutable.Map withoutDefiner(scala.collection.immutable.Map own) {
+        scala.collection.immutable.Map others = own;
+        scala.collection.Iterator each = own.keysIterator();
+        while (each.hasNext()) {
+            String key = (String) each.next();
+            if (key.toLowerCase(java.util.Locale.ROOT).startsWith(DEFINER)) {
+                others = (scala.collection.immutable.Map) others.$minus(key);
+            }
+        }
+        return others;
     }
 
     /** The parser marks a written CAST and a function's alias; a mark of another kind cannot be compared. */

@@ -32,15 +32,16 @@ final class WrittenForms {
     /** Where a statement that makes a view, or changes its text, has that text. */
     static final class ViewText {
         ParsedText.Span query;
-        /** Where properties can be added: the AS before the query, or the bracket that opens their list. */
+        /** Where properties can be added: the AS before the query, or the list of them with its brackets. */
         ParsedText.Span place;
-        boolean listed;
+        /** Where each property of that list stands. */
+        List properties = new ArrayList();
 
         Map json() {
             Map told = new HashMap();
             told.put("query", query == null ? null : query.json());
             told.put("place", place == null ? null : place.json());
-            told.put("listed", Boolean.valueOf(listed));
+            told.put("properties", properties);
             return told;
         }
     }
@@ -389,10 +390,14 @@ final class WrittenForms {
             as = context.getChild(i) instanceof TerminalNode ? (TerminalNode) context.getChild(i) : null;
         }
         if (Grammar.properties(context) != null) {
-            viewText.listed = true;
-            as = Grammar.properties(context).LEFT_PAREN();
-        }
-        if (as != null) {
+            viewText.place = spanOf(Grammar.properties(context));
+            for (int i = 0; i < Grammar.properties(context).getChildCount(); i++) {
+                if (Grammar.properties(context).getChild(i) instanceof ParserRuleContext) {
+                    viewText.properties.add(
+                        spanOf((ParserRuleContext) Grammar.properties(context).getChild(i)).json());
+                }
+            }
+        } else if (as != null) {
             viewText.place =
                 new ParsedText.Span(as.getSymbol().getStartIndex(), as.getSymbol().getStopIndex() + 1);
         }
