@@ -41,6 +41,7 @@ from gateway.sql.schema_text import (
     schema_argument,
 )
 from gateway.sql.scope import clip
+from gateway.sql.storage import drop_harmless_options
 from gateway.wire.connect import Message, pb
 from gateway.wire.local_data import metadata_of
 
@@ -161,6 +162,7 @@ def _sql(walk: PlanWalk, relation: pb.Relation, sql: pb.SQL) -> None:
             arguments=bool(sql.args or sql.pos_args or sql.named_arguments or sql.pos_arguments),
             aliases=bound[1] if bound is not None and bound[0] is relation else frozenset(),
             command=relation is walk.command,
+            whole=relation is walk.root,  # RULE (commands-at-root)
         )
     )
 
@@ -182,9 +184,10 @@ def _catalog(walk: PlanWalk, relation: pb.Relation, catalog: pb.Catalog) -> None
     "CreateExternalTable.options",
 )
 def _create_table(walk: PlanWalk, create: pb.CreateTable | pb.CreateExternalTable) -> None:
+    source = create.source if create.HasField("source") else None
     paths = list_written_paths(
-        create.source if create.HasField("source") else None,
-        create.options,
+        source,
+        drop_harmless_options(create.options, source),
         create.path if create.HasField("path") else None,
         streaming=False,
     )
