@@ -125,7 +125,7 @@ class CatalogCall:
     operation: str
     """Name of the `cat_type` case, such as `list_tables`."""
     root: bool
-    """Whether it is the whole plan. Within another relation its rows could not be filtered."""
+    """Whether it is the whole plan, or all that it takes rows of. Else its rows could not be filtered."""
 
 
 _SHAPES = frozenset({"schema", "tree_string", "is_local", "is_streaming"})

@@ -171,9 +171,25 @@ def _sql(walk: PlanWalk, relation: pb.Relation, sql: pb.SQL) -> None:
 def _catalog(walk: PlanWalk, relation: pb.Relation, catalog: pb.Catalog) -> None:
     operation = catalog.WhichOneof("cat_type")
     if operation is not None:
-        walk.reading.catalog_calls.append(
-            CatalogCall(relation=relation, operation=operation, root=relation is walk.root)
-        )
+        alone = relation is walk.root or (operation in _ONE_ROW and _is_first_of(walk.root, relation))
+        walk.reading.catalog_calls.append(CatalogCall(relation=relation, operation=operation, root=alone))
+
+
+_ONE_ROW = frozenset(
+    """
+    current_catalog current_database database_exists drop_temp_view function_exists get_database get_function
+    get_table is_cached table_exists
+    """.split()
+)
+"""Calls that are answered with one row, so that the first of their rows are all of them."""
+
+
+def _is_first_of(root: pb.Relation | None, relation: pb.Relation) -> bool:
+    """Whether the root of a plan takes the first rows of a relation, as the client for the JVM does of a call
+    that it wants one value of."""
+    if root is None or root.WhichOneof("rel_type") != "limit":
+        return False
+    return root.limit.limit > 0 and root.limit.input is relation  # RULE (catalog-call-first)
 
 
 @reads_message("CreateTable", "CreateTable.path", "CreateTable.source", "CreateTable.options")

@@ -1022,3 +1022,31 @@ async def test_what_guards_a_read_holds_nothing_that_the_reader_does_not_know(re
     odd: Any = _OddReader(reader)
     verdict = await World().judge_plan(execute(table("employee").select("id")), odd, user="bob")
     refused(verdict, "NOT_GOVERNABLE", "could not prove that the row filters and masks of")
+
+
+def first_of(request: PlanRequest, limit: int = 1) -> PlanRequest:
+    """Return the plan for the first rows of another, as the client for the JVM asks for one value."""
+    plan = pb.Plan()
+    plan.root.limit.input.CopyFrom(parse(pb.Plan, request.message).root)
+    plan.root.limit.limit = limit
+    return PlanRequest(kind="execute", message=plan.SerializeToString(deterministic=True))
+
+
+async def test_the_first_row_of_a_call_with_one_row(world: World, reader: ReaderPool) -> None:
+    for call in (catalog("table_exists", table_name="employee"), catalog("get_table", table_name="employee")):
+        whole = await world.judge_plan(call, reader, user="bob")
+        first = await world.judge_plan(first_of(call), reader, user="bob")
+        assert isinstance(whole, Cleared)
+        assert isinstance(first, Cleared)
+        assert forwarded(first).root.limit.input == forwarded(whole).root
+        assert (first.answer, first.effects, first.read_only) == (whole.answer, whole.effects, False)
+        hidden = await world.judge_plan(first_of(call), reader, user="eve")
+        asked = await world.judge_plan(call, reader, user="eve")
+        assert type(hidden) is type(asked)
+        refused(await world.judge_plan(first_of(call, 0), reader, user="bob"), "NOT_GOVERNABLE", "DataFrame")
+    for call in (catalog("list_tables"), first_of(catalog("current_database"))):
+        refused(await world.judge_plan(first_of(call), reader, user="bob"), "NOT_GOVERNABLE", "DataFrame")
+    asked_for = pb.AnalyzePlanRequest()
+    asked_for.schema.plan.CopyFrom(parse(pb.Plan, first_of(catalog("drop_temp_view", view_name="v")).message))
+    analysed = PlanRequest(kind="analyze", message=asked_for.SerializeToString())
+    refused(await world.judge_plan(analysed, reader, user="bob"), "NOT_GOVERNABLE", "DataFrame")

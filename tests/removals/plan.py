@@ -326,6 +326,12 @@ REMOVALS = (
         "catalog-call-alone", "a call of the catalog is a plan of its own", Never(), "plan.test_catalog_calls"
     ),
     Removal(
+        "catalog-call-first",
+        "the first rows of a call of the catalog",
+        DropOperand(0),
+        "pipeline.test_plans",
+    ),
+    Removal(
         "catalog-call-database", "a database beside a name is emptied", Never(), "plan.test_catalog_calls"
     ),
     Removal("table-exists", "whether a table exists is a secret", Always(), "plan.test_catalog_calls"),

@@ -57,7 +57,7 @@ def recorded(name: str) -> list[Any]:
 
 
 def filtered(rule: AnswerRule, responses: Sequence[Any], visible: Any, **limits: int) -> list[bytes]:
-    return filter_responses(rule, [serialize(one) for one in responses], visible, **limits)
+    return filter_responses(rule, [serialize(one) for one in responses], visible, {}, **limits)
 
 
 def patched_by(rule: AnswerRule, original_relation: bytes, response: Any, visible: Any) -> bytes:
