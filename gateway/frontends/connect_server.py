@@ -30,7 +30,13 @@ from gateway.errors import (
     SluiceError,
 )
 from gateway.frontends.authentication import Authenticator
-from gateway.frontends.connect_status import RpcStatus, build_restart_status, internal_error, status_of
+from gateway.frontends.connect_status import (
+    RpcStatus,
+    build_restart_status,
+    internal_error,
+    status_of,
+    without_own_condition,
+)
 from gateway.frontends.connection_limits import ConnectionLimiter
 from gateway.frontends.judged_tls import JudgedTls
 from gateway.frontends.login_chain import WRONG
@@ -254,6 +260,8 @@ class ConnectServer:
             del self._calls[task]
             self._barred.discard(task)
         if isinstance(answer, RpcStatus):
+            if "grpc-java" in _find_agent(context.invocation_metadata() or ()):
+                answer = without_own_condition(answer)
             await context.abort(answer.code, answer.message, ((DETAILS, answer.details),))
             return None
         return answer
@@ -523,11 +531,14 @@ def _of_token(value: str) -> Password | Bearer | UnreadableLogin:
     return Password(user, password)
 
 
+def _find_agent(metadata: _Metadata) -> str:
+    agent = next((value for key, value in metadata if key == "user-agent"), "")
+    return agent if isinstance(agent, str) else agent.decode("latin-1")
+
+
 def client_of(address: str, metadata: _Metadata) -> Client:
     """Return where a call comes from, for the audit record."""
-    agent = next((value for key, value in metadata if key == "user-agent"), "")
-    text = agent if isinstance(agent, str) else agent.decode("latin-1")
-    shown = text[:MAX_AGENT_CHARS]
+    shown = _find_agent(metadata)[:MAX_AGENT_CHARS]
     if not shown.isprintable():
         shown = "".join(character for character in shown if character.isprintable())
     asked = next((value for key, value in metadata if key == BACKEND_HEADER), "")

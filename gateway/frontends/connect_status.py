@@ -152,6 +152,16 @@ def shorten(text: str) -> str:
     return f"{text[:head]} … {tail}"
 
 
+def without_own_condition(status: RpcStatus) -> RpcStatus:
+    """Return a status for Spark's client for the JVM: that looks each condition up in a list of its own, and
+    shows nothing of an error whose condition is not there, as none of ours is."""
+    details = details_of(status.details)
+    if details.metadata is None or not details.metadata.get("errorClass", "").startswith("SLUICE_"):
+        return status
+    metadata = {key: value for key, value in details.metadata.items() if key != "errorClass"}
+    return _with_details(status.code, status.message, replace(details, metadata=metadata))
+
+
 def _of_refusal(error: StatementRefused) -> RpcStatus:
     code = REFUSALS.get(error.code, Code.PERMISSION_DENIED)
     if error.in_sparks_words:

@@ -263,11 +263,12 @@ def _reads_rows(f: Any) -> Any:
 
     shape = f.coalesce("fingerprint", f.lit(""))
     is_command = surely(_is_plan(f) & (f.col("plan_class") == "SqlCommand"))
+    is_text = surely(_is_plan(f) & f.col("plan_class").isin("SqlCommand", "SQL"))
     acts = surely(f.exists("told.decisions", lambda one: ~one["action"].isin(*_READING)))
     looks = (
         surely(f.col("told.plan") == "analyze")
         | surely(f.col("plan_class").isin(*_LOOKS))
-        | (is_command & shape.rlike(_LOOK))
+        | (is_text & shape.rlike(_LOOK))
         | (is_command & ~acts & ~shape.rlike("^(create|cache) "))
     )
     return ~looks

@@ -1,5 +1,5 @@
-"""A script that comes as the text of a SqlCommand of Spark Connect: judged as it is over HiveServer2, and
-written into the plan."""
+"""A script that comes as the text of a SqlCommand of Spark Connect, or as all of a plan: judged as it is over
+HiveServer2, and written into the plan."""
 
 from __future__ import annotations
 
@@ -20,12 +20,11 @@ from gateway.sql.required import Unsupported
 async def govern_command_script(
     reading: PlanReading, context: SessionContext, judging: Judging
 ) -> RewrittenPlan | NotRewritten | None:
-    """Judge a SqlCommand whose text is a script; None for any other plan."""
-    command = reading.command
-    if command is None or len(reading.texts) != 1:
+    """Judge a plan that is nothing but a script to run; None for any other plan."""
+    if len(reading.texts) != 1:
         return None
     text = reading.texts[0]
-    if not text.command or not await is_script(text.text, judging):
+    if not text.runs_commands or not await is_script(text.text, judging):
         return None
     alone = not (reading.tables or reading.code or reading.handles or reading.urls or reading.expressions)
     if text.arguments or not alone:
@@ -34,7 +33,8 @@ async def govern_command_script(
     if isinstance(found, NotRewritten):
         return replace(found, plan_class=ROOT) if isinstance(found, Refusal) else found
     original = await in_turn(lambda: bytes_of(reading.message))
-    relation = bytes_of(command.sql_command.input)
+    sent_back = reading.sent_back
+    relation = b"" if sent_back is None else bytes_of(sent_back)
     edits = Edits()
     edits.write(text.relation.sql, "query", found.text)
     edits.queries.add(found.text)

@@ -112,7 +112,7 @@ async def prepare_texts(
             return not_governable(Unsupported(why))
         alone = text.relation is reading.shown and PERSISTED not in context.handles
         place = TextScope(
-            commands=text.command,
+            commands=text.runs_commands,
             arguments=text.arguments,
             aliases=text.aliases,
             alone=alone,

@@ -391,10 +391,8 @@ class DecidedPlan:
             if isinstance(placed, Unsupported):
                 return placed
             checkpoint = placed
-        command = reading.command
-        original_relation = b""
-        if command is not None and command.WhichOneof("command_type") == "sql_command":
-            original_relation = bytes_of(command.sql_command.input)
+        sent_back = reading.sent_back
+        original_relation = b"" if sent_back is None else bytes_of(sent_back)
         edits, merge = Edits(), merge_of(reading)
         if merge is not None and guards.restriction:
             for one in list_restricted(merge):  # before anything in them changes
@@ -530,9 +528,14 @@ class DecidedPlan:
             ),
             checkpoint=written.checkpoint,
             # RULE (plan-effects-final)
-            read_only=reading.command is None and not reading.catalog_calls and reading.analysis != "persist",
+            read_only=not (self._runs_command() or reading.catalog_calls or reading.analysis == "persist"),
             **found.with_substitutions_of(narrowed).list_fields(),
         )
+
+    def _runs_command(self) -> bool:
+        """Whether Spark runs a command: the plan's own, or one in SQL that is all of the plan."""
+        # RULE (root-commands-final)
+        return self.reading.command is not None or any(one.reading.commands for one in self.texts.all)
 
     def _calls_reading_function(self) -> bool:
         """Whether a temporary function whose body reads tables may be called."""

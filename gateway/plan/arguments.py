@@ -93,7 +93,7 @@ MAX_BEGINNINGS = 8
 def queries_of_view(text: SqlText) -> list[tuple[str, str]]:
     """Return what may be the query of a text with arguments that makes a temporary view, each with what
     stands before it; none for any other text."""
-    found = _TEMPORARY_VIEW.match(text.text) if text.arguments and text.command else None
+    found = _TEMPORARY_VIEW.match(text.text) if text.arguments and text.runs_commands else None
     if found is None:
         return []
     begins = [match.end() for match in _AS.finditer(text.text, found.end())][:MAX_BEGINNINGS]

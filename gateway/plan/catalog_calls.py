@@ -205,8 +205,9 @@ def _function_exists(call: pb.FunctionExists, scope: PlanScope) -> PlanRequired:
 
 
 def _create_table(call: pb.CreateTable | pb.CreateExternalTable, scope: PlanScope) -> PlanRequired:
-    storage.check_provider(call.source if call.HasField("source") else None)
-    paths, options = split_option(call.options.items(), "path")
+    source = call.source if call.HasField("source") else None
+    storage.check_provider(source)
+    paths, options = split_option(storage.drop_harmless_options(call.options, source).items(), "path")
     storage.check_options(options)
     name = scope.target(call.table_name)
     if call.HasField("path"):

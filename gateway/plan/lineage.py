@@ -109,26 +109,27 @@ class _Opened:
         why = ""
         target: PlanWrite | None = None
         writes: list[Write] = []
-        if reading.command is None:
-            root = _root(reading)
-            if root.WhichOneof("rel_type") in NOT_FOLLOWED - {"ml_relation"}:
-                return None
-            target = PlanWrite(write=QUERY, relation=root)
-        elif reading.command.WhichOneof("command_type") == "sql_command":
-            text = _find_command_text(reading, plan)
-            if text is None:
-                return None
+        text = _find_text_to_run(reading, plan)
+        if text is not None:
             try:
                 writes = writes_of(text, catalog)
             except Unclear as unclear:
-                why, writes = unclear.why, []
-            if not why and (not writes or writes[0].operation is Operation.QUERY):
+                why = unclear.why
+            if not (writes or why):
+                return None
+        if not why and (text is None or writes[0].operation is Operation.QUERY):
+            if reading.sent_back is not None:
                 # Spark answers a query with a relation, and runs it with the plan that has that in it.
                 return None
-        else:
-            target = write_of(reading.command, plan.names, catalog)
-            if target is None:
-                return None
+            if reading.command is None:
+                root = _root(reading)
+                if root.WhichOneof("rel_type") in NOT_FOLLOWED - {"ml_relation"}:
+                    return None
+                target = PlanWrite(write=QUERY, relation=root)
+            else:
+                target = write_of(reading.command, plan.names, catalog)
+                if target is None:
+                    return None
         if target is not None:
             writes = [target.write]
         inputs, views = _inputs(reading, plan, catalog)
@@ -145,8 +146,21 @@ class _Opened:
         if self.found.table_level:
             return self.found
         extraction = Extraction(self.catalog, max_work)
+        if self.target is not None:
+            walk = self._walk(extraction)
+            return extraction.lineage(self.found, [self._trace_write(walk, self.target)])
+        text = _find_text_to_run(self.reading, self.plan)
+        if text is None:
+            raise Unclear("the plan has no command and no input")
+        bound: Bound = {}
+        sent = self.reading.sent_back
+        if sent is not None and sent.WhichOneof("rel_type") == "with_relations":
+            bound = self._walk(extraction).bind(sent.with_relations)
+        return extraction.statement(text, self.writes, self.found, bound)
+
+    def _walk(self, extraction: Extraction) -> PlanLineageWalk:
         reading, plan = self.reading, self.plan
-        walk = PlanLineageWalk(
+        return PlanLineageWalk(
             reading,
             [(text, one.aliases) for one, text in zip(reading.texts, plan.statements, strict=False)],
             [(text, one.aliases) for one, text in zip(reading.expressions, plan.expressions, strict=False)],
@@ -154,16 +168,6 @@ class _Opened:
             plan.kept,
             extraction,
         )
-        if self.target is not None:
-            return extraction.lineage(self.found, [self._trace_write(walk, self.target)])
-        text = _find_command_text(reading, plan)
-        if reading.command is None or text is None:
-            raise Unclear("the plan has no command and no input")
-        relation = reading.command.sql_command.input
-        bound: Bound = {}
-        if relation.WhichOneof("rel_type") == "with_relations":
-            bound = walk.bind(relation.with_relations)
-        return extraction.statement(text, self.writes, self.found, bound)
 
     def _trace_write(
         self, walk: PlanLineageWalk, target: PlanWrite
@@ -189,10 +193,10 @@ def _root(reading: PlanReading) -> pb.Relation:
     return message.root if isinstance(message, pb.Plan) else pb.Relation()
 
 
-def _find_command_text(reading: PlanReading, plan: LineagePlan) -> LineageText | None:
-    """Return the text of an SQL command."""
+def _find_text_to_run(reading: PlanReading, plan: LineagePlan) -> LineageText | None:
+    """Return the text that may be a command for Spark to run."""
     for one, text in zip(reading.texts, plan.statements, strict=False):
-        if one.command:
+        if one.runs_commands:
             return text
     return None
 

@@ -47,7 +47,14 @@ class SqlText:
     aliases: frozenset[str] = frozenset()
     """Lower case names that the references of an enclosing WithRelations bind for it, as a CTE would."""
     command: bool = False
-    """Whether it is the input of a SqlCommand, where commands such as SHOW and INSERT may stand."""
+    """Whether it is the input of a SqlCommand, which Spark answers with a relation."""
+    whole: bool = False
+    """Whether it is the root of a plan to execute, which Spark answers with rows."""
+
+    @property
+    def runs_commands(self) -> bool:
+        """Whether commands such as SHOW and INSERT may stand in it, which Spark then runs once."""
+        return self.command or self.whole
 
 
 @dataclass(slots=True, kw_only=True)
@@ -118,7 +125,7 @@ class CatalogCall:
     operation: str
     """Name of the `cat_type` case, such as `list_tables`."""
     root: bool
-    """Whether it is the whole plan. Within another relation its rows could not be filtered."""
+    """Whether it is the whole plan, or all that it takes rows of. Else its rows could not be filtered."""
 
 
 _SHAPES = frozenset({"schema", "tree_string", "is_local", "is_streaming"})
@@ -171,6 +178,14 @@ class PlanReading:
         """Return everything of Spark's session that it names by an id."""
         found = (handle for use in self.handles for handle in (use.handle, use.run))
         return frozenset(handle for handle in found if handle is not None)
+
+    @property
+    def sent_back(self) -> pb.Relation | None:
+        """Return the input of a SqlCommand, with which Spark answers a query; None of any other plan."""
+        command = self.command
+        if command is None or command.WhichOneof("command_type") != "sql_command":
+            return None
+        return command.sql_command.input
 
     @property
     def shape(self) -> bool:

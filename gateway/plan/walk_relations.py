@@ -41,6 +41,7 @@ from gateway.sql.schema_text import (
     schema_argument,
 )
 from gateway.sql.scope import clip
+from gateway.sql.storage import drop_harmless_options
 from gateway.wire.connect import Message, pb
 from gateway.wire.local_data import metadata_of
 
@@ -161,6 +162,7 @@ def _sql(walk: PlanWalk, relation: pb.Relation, sql: pb.SQL) -> None:
             arguments=bool(sql.args or sql.pos_args or sql.named_arguments or sql.pos_arguments),
             aliases=bound[1] if bound is not None and bound[0] is relation else frozenset(),
             command=relation is walk.command,
+            whole=relation is walk.root,  # RULE (commands-at-root)
         )
     )
 
@@ -169,9 +171,25 @@ def _sql(walk: PlanWalk, relation: pb.Relation, sql: pb.SQL) -> None:
 def _catalog(walk: PlanWalk, relation: pb.Relation, catalog: pb.Catalog) -> None:
     operation = catalog.WhichOneof("cat_type")
     if operation is not None:
-        walk.reading.catalog_calls.append(
-            CatalogCall(relation=relation, operation=operation, root=relation is walk.root)
-        )
+        alone = relation is walk.root or (operation in _ONE_ROW and _is_first_of(walk.root, relation))
+        walk.reading.catalog_calls.append(CatalogCall(relation=relation, operation=operation, root=alone))
+
+
+_ONE_ROW = frozenset(
+    """
+    current_catalog current_database database_exists drop_temp_view function_exists get_database get_function
+    get_table is_cached table_exists
+    """.split()
+)
+"""Calls that are answered with one row, so that the first of their rows are all of them."""
+
+
+def _is_first_of(root: pb.Relation | None, relation: pb.Relation) -> bool:
+    """Whether the root of a plan takes the first rows of a relation, as the client for the JVM does of a call
+    that it wants one value of."""
+    if root is None or root.WhichOneof("rel_type") != "limit":
+        return False
+    return root.limit.limit > 0 and root.limit.input is relation  # RULE (catalog-call-first)
 
 
 @reads_message("CreateTable", "CreateTable.path", "CreateTable.source", "CreateTable.options")
@@ -182,9 +200,10 @@ def _catalog(walk: PlanWalk, relation: pb.Relation, catalog: pb.Catalog) -> None
     "CreateExternalTable.options",
 )
 def _create_table(walk: PlanWalk, create: pb.CreateTable | pb.CreateExternalTable) -> None:
+    source = create.source if create.HasField("source") else None
     paths = list_written_paths(
-        create.source if create.HasField("source") else None,
-        create.options,
+        source,
+        drop_harmless_options(create.options, source),
         create.path if create.HasField("path") else None,
         streaming=False,
     )

@@ -206,6 +206,18 @@ def is_unread_option(key: str, provider: FieldValue) -> bool:
     )
 
 
+def drop_harmless_options(options: Mapping[str, str], provider: str | None) -> dict[str, str]:
+    """Return the options of a table that is made, without those that its format does not read and those that
+    say no more than of which format it is, as ibis has it of every table."""
+    return {
+        key: value
+        for key, value in options.items()
+        # RULE (format-as-option)
+        if not (key.lower() == "format" and value.lower() in PROVIDERS)
+        and not is_unread_option(key, provider)
+    }
+
+
 def refuse_option(key: str) -> str:
     return f"the option `{key}` is not supported"
 

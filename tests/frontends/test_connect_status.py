@@ -47,6 +47,7 @@ from gateway.frontends.connect_status import (
     internal_error,
     shorten,
     status_of,
+    without_own_condition,
 )
 from gateway.model.principal import Principal
 from gateway.model.statement import Refused, SessionContext, Statement
@@ -376,3 +377,15 @@ def test_a_gateway_that_stops_has_clients_come_again() -> None:
     for method in ("ExecutePlan", "Config"):
         status = status_of(GatewayStopping(), method)
         assert (status.code, status.message) == (grpc.StatusCode.UNAVAILABLE, "the gateway is stopping")
+
+
+def test_the_client_for_the_jvm_gets_no_condition_that_it_cannot_look_up() -> None:
+    refusal = status_of(InvalidRequest("no such operation"), "Config")
+    told = without_own_condition(refusal)
+    assert (told.code, told.message) == (refusal.code, refusal.message)
+    assert info_in(refusal.details).metadata["errorClass"].startswith("SLUICE_")
+    left = dict(info_in(told.details).metadata)
+    assert "errorClass" not in left
+    assert left == {k: v for k, v in info_in(refusal.details).metadata.items() if k != "errorClass"}
+    of_spark = status_of(spark(Code.INTERNAL, "[UNRESOLVED_COLUMN] no", "UNRESOLVED_COLUMN"), "ExecutePlan")
+    assert without_own_condition(of_spark) == of_spark

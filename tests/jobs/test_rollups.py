@@ -291,6 +291,8 @@ async def test_what_reads_no_row_is_no_read(place: Place) -> None:
     ]
     for minute, (text, more) in enumerate(looks):
         await place.fill(sent(f'spark.sql("{text}")', minute, texts=[text], plan_class="SqlCommand", **more))
+    whole = f"CREATE VIEW v AS {query}"
+    await place.fill(sent(f'spark.sql("{whole}")', 9, texts=[whole], plan_class="SQL", decisions=makes))
     await place.fill(
         sent(f'spark.sql("{query}").schema', 10, plan="analyze", plan_class="SQL", texts=[query])
     )
@@ -300,9 +302,9 @@ async def test_what_reads_no_row_is_no_read(place: Place) -> None:
         await place.fill(sent("…", minute, plan=None, plan_class=name))
     await place.roll_up()
     assert await reports.usage(place.connection, ALL) == []
-    assert sum(row["statements"] for row in await reports.find_slow_shapes(place.connection, ALL)) == 11
+    assert sum(row["statements"] for row in await reports.find_slow_shapes(place.connection, ALL)) == 12
     (all_of_them,) = [r for r in await reports.latency(place.connection, ALL, "all") if r["phase"] == "run"]
-    assert all_of_them["statements"] == 11
+    assert all_of_them["statements"] == 12
     counted: list[tuple[str, dict[str, Any]]] = [
         (query, {"plan_class": "SQL", "lineage": {"command": False}}),
         (f"INSERT INTO t {query}", {"plan_class": "SqlCommand", "decisions": makes}),

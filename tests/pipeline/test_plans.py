@@ -193,19 +193,140 @@ async def test_names_that_are_literals_in_the_texts_of_a_plan(world: World, read
     assert text == "`id` > 1"
 
 
-async def test_a_command_in_sql_passes_only_as_a_command(world: World, reader: ReaderPool) -> None:
-    refused(
-        await world.judge_plan(execute(sql("SHOW TABLES")), reader, user="bob"),
-        "NOT_GOVERNABLE",
-        "not a query",
-    )
-    verdict = await world.judge_plan(sql_command(sql("SHOW TABLES")), reader, user="bob")
+RUN = [
+    "SHOW TABLES",
+    "SHOW TABLES IN hr",
+    "SHOW TABLE EXTENDED IN hr LIKE '*'",
+    "DESCRIBE TABLE EXTENDED hr.employee",
+    "SHOW CREATE TABLE hr.employee",
+    "EXPLAIN SELECT name FROM employee",
+    "INSERT INTO sales.orders SELECT * FROM sales.orders",
+    "INSERT OVERWRITE sales.orders SELECT id, amount FROM sales.orders",
+    "CREATE TABLE sales.tmp_y USING parquet AS SELECT name FROM employee",
+    "CREATE VIEW sales.v AS SELECT name FROM hr.employee",
+    "CREATE OR REPLACE TEMPORARY VIEW w AS SELECT name FROM employee",
+    "DROP TABLE sales.tmp_x",
+    "DELETE FROM sales.orders WHERE amount > (SELECT max(id) FROM employee)",
+    "USE sales",
+    "SET spark.sql.shuffle.partitions = 3",
+    "SET VAR x = (SELECT max(name) FROM employee)",
+    "DECLARE OR REPLACE VARIABLE y INT DEFAULT 1",
+    "CACHE TABLE hr.employee",
+    "REFRESH TABLE sales.orders",
+    "ADD JAR '/x.jar'",
+    "CREATE TEMPORARY FUNCTION f AS 'a.B'",
+    "EXECUTE IMMEDIATE 'SHOW TABLES IN hr'",
+    "EXECUTE IMMEDIATE 'DROP TABLE sales.tmp_x'",
+    "EXECUTE IMMEDIATE 'SELECT name FROM employee WHERE id > ?' USING 1",
+    "SELECT name, email FROM employee",
+    "SELECT * FROM sales.orders",
+    "SELECT * FROM hr.inbox",
+    "SELECT transform(id) USING 'cat' FROM sales.orders",
+    "SELEKT 1",
+]
+
+
+def text_of(verdict: Verdict) -> str:
+    """Return the text that Spark gets."""
     assert isinstance(verdict, Cleared)
-    assert verdict.answer.filter is AnswerFilter.TABLES
-    assert parse(pb.Relation, verdict.original_relation).sql.query == "SHOW TABLES"
-    used = await world.judge_plan(sql_command(sql("DROP TABLE sales.tmp_x")), reader, user="bob")
-    assert isinstance(used, Cleared)
-    assert used.effects == (CatalogChanged((TableName("spark_catalog", "sales", "tmp_x"),)),)
+    plan = parse(pb.Plan, verdict.forwarded_plan)
+    relation = plan.root if plan.HasField("root") else plan.command.sql_command.input
+    query: str = relation.sql.query
+    return query
+
+
+@pytest.mark.parametrize("text", RUN)
+async def test_a_text_that_is_all_of_a_plan_is_judged_as_an_sql_command(
+    text: str, world: World, reader: ReaderPool
+) -> None:
+    for user in ("ann", "bob", "eve"):
+        root = await world.judge_plan(execute(sql(text)), reader, user=user)
+        command = await world.judge_plan(sql_command(sql(text)), reader, user=user)
+        assert type(root) is type(command), (root, command)
+        assert root.decisions == command.decisions
+        if isinstance(root, Refused) and isinstance(command, Refused):
+            assert (root.code, root.message) == (command.code, command.message)
+        elif isinstance(root, Cleared) and isinstance(command, Cleared):
+            assert text_of(root) == text_of(command)
+            for name in ("names", "effects", "answer", "scans", "names_until_end", "policy_tables"):
+                assert getattr(root, name) == getattr(command, name), name
+            # What it is answered with are rows, and no relation of which the client's own takes the place.
+            assert root.original_relation == b""
+            assert root.plan_class == "SQL"
+            assert root.read_only is text.startswith(("SELECT name", "SELECT *", "EXECUTE IMMEDIATE 'SELECT"))
+
+
+async def test_arguments_of_a_text_that_is_all_of_a_plan(world: World, reader: ReaderPool) -> None:
+    text = "CREATE TABLE sales.tmp_y USING parquet AS SELECT name FROM IDENTIFIER(:t) WHERE id > :low"
+    for user, passes in (("ann", True), ("eve", False)):
+        frame = sql(text, t=F.lit("hr.employee"), low=F.lit(3))
+        root = await world.judge_plan(execute(frame), reader, user=user)
+        command = await world.judge_plan(sql_command(frame), reader, user=user)
+        assert type(root) is type(command) is (Cleared if passes else Refused), (root, command)
+        assert root.decisions == command.decisions
+        if passes:
+            assert text_of(root) == text_of(command)
+
+
+COMMAND = "DROP TABLE sales.tmp_x"
+BOUND_ONCE = "_pyspark_connect_temp_view_" + "0b" * 16
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        lambda: execute(sql(COMMAND).select("*")),
+        lambda: execute(sql(COMMAND).limit(1)),
+        lambda: execute(sql(COMMAND).alias("a")),
+        lambda: execute(sql(COMMAND).union(sql("SELECT 1"))),
+        lambda: execute(sql("SELECT 1").crossJoin(sql(COMMAND))),
+        lambda: execute(sql("SELECT 1", views={BOUND_ONCE: sql(COMMAND)})),
+        lambda: execute(sql(COMMAND, views={BOUND_ONCE: sql("SELECT 1")})),
+        lambda: sql_command(sql("SELECT 1", views={BOUND_ONCE: sql(COMMAND)})),
+        lambda: execute(sql("BEGIN DROP TABLE sales.tmp_x; END").limit(1)),
+        lambda: execute(sql(f"EXECUTE IMMEDIATE '{COMMAND}'").limit(1)),
+        lambda: run(
+            create_dataframe_view=pb.CreateDataFrameViewCommand(input=message(sql(COMMAND)).root, name="w")
+        ),
+        lambda: run(checkpoint_command=pb.CheckpointCommand(relation=message(sql(COMMAND)).root)),
+        *(
+            lambda case=case: analyze(case, sql(COMMAND))
+            for case in ("schema", "explain", "tree_string", "is_local", "is_streaming", "input_files")
+        ),
+        lambda: analyze("schema", sql(f"EXECUTE IMMEDIATE '{COMMAND}'")),
+        lambda: analyze("schema", sql("BEGIN DROP TABLE sales.tmp_x; END")),
+        lambda: PlanRequest(
+            kind="analyze",
+            message=pb.AnalyzePlanRequest(
+                persist=pb.AnalyzePlanRequest.Persist(relation=message(sql(COMMAND)).root)
+            ).SerializeToString(),
+        ),
+        lambda: PlanRequest(
+            kind="analyze",
+            message=pb.AnalyzePlanRequest(
+                same_semantics=pb.AnalyzePlanRequest.SameSemantics(
+                    target_plan=message(sql("SELECT 1")), other_plan=message(sql(COMMAND))
+                )
+            ).SerializeToString(),
+        ),
+    ],
+)
+async def test_a_command_passes_nowhere_else_in_a_plan(
+    made: Callable[[], PlanRequest], world: World, reader: ReaderPool
+) -> None:
+    whole = await world.judge_plan(execute(sql(COMMAND)), reader, user="bob")
+    assert isinstance(whole, Cleared)
+    assert whole.effects == (CatalogChanged((TableName("spark_catalog", "sales", "tmp_x"),)),)
+    verdict = await world.judge_plan(made(), reader, user="bob")
+    assert isinstance(verdict, Refused), verdict
+    assert verdict.code in ("NOT_GOVERNABLE", "MALFORMED"), verdict
+
+
+async def test_of_a_text_that_is_all_of_a_plan_rows_are_shown(world: World, reader: ReaderPool) -> None:
+    shape = await world.judge_plan(sql_command(sql("SHOW TABLES")), reader, user="bob")
+    assert isinstance(shape, Cleared)
+    assert shape.answer.filter is AnswerFilter.TABLES
+    assert parse(pb.Relation, shape.original_relation).sql.query == "SHOW TABLES"
 
 
 async def test_the_original_relation_is_what_the_client_sent(world: World, reader: ReaderPool) -> None:
@@ -901,3 +1022,31 @@ async def test_what_guards_a_read_holds_nothing_that_the_reader_does_not_know(re
     odd: Any = _OddReader(reader)
     verdict = await World().judge_plan(execute(table("employee").select("id")), odd, user="bob")
     refused(verdict, "NOT_GOVERNABLE", "could not prove that the row filters and masks of")
+
+
+def first_of(request: PlanRequest, limit: int = 1) -> PlanRequest:
+    """Return the plan for the first rows of another, as the client for the JVM asks for one value."""
+    plan = pb.Plan()
+    plan.root.limit.input.CopyFrom(parse(pb.Plan, request.message).root)
+    plan.root.limit.limit = limit
+    return PlanRequest(kind="execute", message=plan.SerializeToString(deterministic=True))
+
+
+async def test_the_first_row_of_a_call_with_one_row(world: World, reader: ReaderPool) -> None:
+    for call in (catalog("table_exists", table_name="employee"), catalog("get_table", table_name="employee")):
+        whole = await world.judge_plan(call, reader, user="bob")
+        first = await world.judge_plan(first_of(call), reader, user="bob")
+        assert isinstance(whole, Cleared)
+        assert isinstance(first, Cleared)
+        assert forwarded(first).root.limit.input == forwarded(whole).root
+        assert (first.answer, first.effects, first.read_only) == (whole.answer, whole.effects, False)
+        hidden = await world.judge_plan(first_of(call), reader, user="eve")
+        asked = await world.judge_plan(call, reader, user="eve")
+        assert type(hidden) is type(asked)
+        refused(await world.judge_plan(first_of(call, 0), reader, user="bob"), "NOT_GOVERNABLE", "DataFrame")
+    for call in (catalog("list_tables"), first_of(catalog("current_database"))):
+        refused(await world.judge_plan(first_of(call), reader, user="bob"), "NOT_GOVERNABLE", "DataFrame")
+    asked_for = pb.AnalyzePlanRequest()
+    asked_for.schema.plan.CopyFrom(parse(pb.Plan, first_of(catalog("drop_temp_view", view_name="v")).message))
+    analysed = PlanRequest(kind="analyze", message=asked_for.SerializeToString())
+    refused(await world.judge_plan(analysed, reader, user="bob"), "NOT_GOVERNABLE", "DataFrame")

@@ -13,7 +13,7 @@ from gateway.model.statement import Cleared, Refused, SetVariables
 from gateway.reader.pool import ReaderPool
 from tests.judge_world import World
 from tests.pipeline.test_own_names import DATA, Lab
-from tests.pipeline.test_plans import sql_command
+from tests.pipeline.test_plans import execute, sql_command
 from tests.plan.frames import sql
 from tests.readers import is_older
 
@@ -265,16 +265,18 @@ async def test_places_are_those_of_the_script(lab: Lab) -> None:
     assert FILTER in told.forwarded[start : start + length]
 
 
-async def test_over_spark_connect_a_script_is_judged_the_same(lab: Lab) -> None:
+@pytest.mark.parametrize("sent", [sql_command, execute])
+async def test_over_spark_connect_a_script_is_judged_the_same(lab: Lab, sent: Any) -> None:
     for table, passes in (("filtered", True), ("closed", False)):
         text = script(f"DECLARE x INT; SET x = (SELECT max(id) FROM spark_catalog.lab.{table}); SELECT x;")
-        verdict = await WORLD.judge_plan(sql_command(sql(text)), lab.reader, user="ann")
+        verdict = await WORLD.judge_plan(sent(sql(text)), lab.reader, user="ann")
         assert isinstance(verdict, Cleared if passes else Refused), verdict
         if isinstance(verdict, Cleared):
             assert FILTER in verdict.forwarded
             assert FILTER.encode() in verdict.forwarded_plan
             assert verdict.names_until_end
             assert not verdict.read_only
+            assert bool(verdict.original_relation) is (sent is sql_command)
 
 
 class _Otherwise:
@@ -317,7 +319,8 @@ async def test_a_plan_with_a_script_is_proved_and_has_no_arguments(
     lab: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     text = script("SELECT id FROM spark_catalog.lab.filtered;")
-    given = sql_command(sql(text, x=F.lit(1)))
-    assert isinstance(await WORLD.judge_plan(given, lab.reader, user="ann"), Refused)
+    for sent in (sql_command, execute):
+        given = sent(sql(text, x=F.lit(1)))
+        assert isinstance(await WORLD.judge_plan(given, lab.reader, user="ann"), Refused)
     monkeypatch.setattr("gateway.pipeline.plan_scripts.prove_plan", lambda *_: "another plan")
     assert isinstance(await WORLD.judge_plan(sql_command(sql(text)), lab.reader, user="ann"), Refused)

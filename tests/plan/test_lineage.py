@@ -377,6 +377,12 @@ WRITES: dict[str, tuple[Any, Operation, str, dict[str, str]]] = {
         "c",
         {"c.i": "a.x:=", "c.w": "a.y:~"},
     ),
+    "a text that is all of the plan": (
+        lambda: message(sql("INSERT INTO c SELECT x, y FROM a WHERE z > 1")),
+        Operation.INSERT,
+        "c",
+        {"c.i": "a.x:=", "c.w": "a.y:="},
+    ),
 }
 
 
@@ -450,6 +456,7 @@ async def test_a_merge_is_that_of_sql(reader: ReaderPool) -> None:
     [
         lambda: sql_command("SELECT x FROM a"),
         lambda: sql_command("SHOW TABLES"),
+        lambda: message(sql("SHOW TABLES")),
         lambda: write(TWO, source="noop", mode="overwrite"),
         lambda: stream(format="console"),
         lambda: pb.Plan(root=pb.Relation(catalog=pb.Catalog(list_tables=pb.ListTables()))),
@@ -460,7 +467,9 @@ async def test_a_merge_is_that_of_sql(reader: ReaderPool) -> None:
 async def test_what_moves_and_shows_no_rows_has_no_lineage(reader: ReaderPool, run: Any) -> None:
     request = PlanRequest(kind="execute", message=run().SerializeToString())
     names_ = names()
-    texts = (await text_of(reader, "SELECT x FROM a"),)
+    plan = run()
+    text = "SHOW TABLES" if plan.root.HasField("sql") else "SELECT x FROM a"
+    texts = (await text_of(reader, text),)
     assert (
         plan_lineage(LineagePlan(request=request, names=names_, statements=texts), LineageCatalog()) is None
     )

@@ -645,6 +645,12 @@ REMOVALS = (
     Removal(
         "plan-effects-final", "a plan with effects cannot be withheld", Becomes("True"), "pipeline.test_names"
     ),
+    Removal(
+        "root-commands-final",
+        "a plan that is a command in SQL cannot be withheld",
+        DropOperand(1),
+        "pipeline.test_plans",
+    ),
     Removal("absent-table-created", "a table that is not there is made", Always(), "pipeline.test_names"),
     # Settings
     Removal(

@@ -193,6 +193,7 @@ REMOVALS = (
         "field-without-row", "fields without a row", Becomes("Step(Op.NO_ORIGINS)"), "plan.test_classify"
     ),
     # What the walk reads
+    Removal("commands-at-root", "commands that are all of a plan", Becomes("True"), "pipeline.test_plans"),
     Removal("table-options", "options of tables", Deleted(), "plan.test_walk"),
     Removal("source-formats", "sources other than files", Deleted(), "plan.test_walk"),
     Removal("sink-formats", "sinks other than files", Deleted(), "plan.test_walk"),
@@ -329,6 +330,12 @@ REMOVALS = (
     # Calls of the catalog
     Removal(
         "catalog-call-alone", "a call of the catalog is a plan of its own", Never(), "plan.test_catalog_calls"
+    ),
+    Removal(
+        "catalog-call-first",
+        "the first rows of a call of the catalog",
+        DropOperand(0),
+        "pipeline.test_plans",
     ),
     Removal(
         "catalog-call-database", "a database beside a name is emptied", Never(), "plan.test_catalog_calls"

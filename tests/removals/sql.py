@@ -823,6 +823,12 @@ REMOVALS = (
         "sql.test_path_commands",
     ),
     Removal("property-families", "properties that formats read", Becomes("known"), "sql.test_path_commands"),
+    Removal(
+        "format-as-option",
+        "an option that says no more than the format",
+        Becomes('key.lower() != "format"'),
+        "plan.test_catalog_calls",
+    ),
     Removal("unread-options", "options that formats read", Becomes("known"), "sql.test_path_commands"),
     Removal(
         "explain-reading-function",

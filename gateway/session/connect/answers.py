@@ -36,6 +36,7 @@ def filter_responses(
     rule: AnswerRule,
     responses: Sequence[bytes],
     visible: Visible,
+    described: Mapping[TableName, AnswerRule] = NONE_DESCRIBED,
     *,
     max_rows: int = MAX_ROWS,
     max_bytes: int = MAX_BYTES,
@@ -46,10 +47,30 @@ def filter_responses(
     A batch in chunks becomes one batch in the place of its last chunk, so whoever takes up the execution
     again after any response that was shown finds the next batch whole. Raises UnknownShape and ProtobufError.
     """
-    answer = _FilteredAnswer(rule, visible, max_rows, max_bytes)
+    answer = _FilteredAnswer(rule, visible, described, max_rows, max_bytes)
     shown = [changed for data in responses if (changed := answer.take(Response(data))) is not None]
     answer.end()
     return shown
+
+
+def tables_in_batches(
+    rule: AnswerRule,
+    responses: Sequence[bytes],
+    visible: Visible,
+    *,
+    max_rows: int = MAX_ROWS,
+    max_bytes: int = MAX_BYTES,
+) -> list[TableName]:
+    """Return the tables in all responses of one execution of which it has to be found out what DESCRIBE would
+    show. Raises UnknownShape and ProtobufError."""
+    if rule.filter is not AnswerFilter.TABLE_EXTENDED:
+        return []
+    batches, found = _Batches(max_rows, max_bytes), list[TableName]()
+    for response in map(Response, responses):
+        read = batches.read(response.batch) if response.case == "arrow_batch" else None
+        if read is not None:
+            found += list_extended_tables(rule, read[1], visible)
+    return found
 
 
 def tables_in_sql_result(
@@ -134,34 +155,16 @@ def current_namespace(responses: Iterable[bytes]) -> tuple[str, tuple[str, ...]]
 _NOT_READ = "Spark's current catalog and database could not be read"
 
 
-class _FilteredAnswer:
-    """Filters the responses of one execution, one after the other."""
+class _Batches:
+    """Reads the batches of one execution, one response after the other."""
 
-    def __init__(self, rule: AnswerRule, visible: Visible, max_rows: int, max_bytes: int) -> None:
-        self._rule = rule
-        self._visible = visible
+    def __init__(self, max_rows: int, max_bytes: int) -> None:
         self._rows_left = max_rows
         self._bytes_left = max_bytes
         self._chunks: list[bytes] = []
-        self._first: bool = True
-        self._shown: int | None = 0
-        """Rows shown so far; None when the batches before are not known."""
 
-    def take(self, response: Response) -> bytes | None:
-        """Return what the client gets in the place of a response; None for a chunk before the last."""
-        response.drop_counts()
-        if response.case == "arrow_batch":
-            return self._batch(response)
-        if response.case not in _ENVELOPES or self._chunks:
-            raise UnknownShape("a response that does not belong to a list")
-        return response.serialize()
-
-    def end(self) -> None:
-        if self._chunks:
-            raise UnknownShape("a response that ends within a batch")
-
-    def _batch(self, response: Response) -> bytes | None:
-        batch = response.batch
+    def read(self, batch: ArrowBatch) -> tuple[_Arrow, list[tuple[object, ...]]] | None:
+        """Return schema and rows of a batch with its last chunk; None before."""
         if batch.chunk != len(self._chunks):
             raise UnknownShape("chunks of a batch that are out of order")
         self._bytes_left -= len(batch.data)
@@ -175,7 +178,53 @@ class _FilteredAnswer:
         self._rows_left -= len(rows)
         if len(rows) != batch.rows:
             raise UnknownShape("a batch with another number of rows than announced")
-        shown = filter_rows(self._rule, rows, self._visible)
+        return schema, rows
+
+    @property
+    def within(self) -> bool:
+        """Whether a batch has begun and not ended."""
+        return bool(self._chunks)
+
+
+class _FilteredAnswer:
+    """Filters the responses of one execution, one after the other."""
+
+    def __init__(
+        self,
+        rule: AnswerRule,
+        visible: Visible,
+        described: Mapping[TableName, AnswerRule],
+        max_rows: int,
+        max_bytes: int,
+    ) -> None:
+        self._rule = rule
+        self._visible = visible
+        self._described = described
+        self._batches = _Batches(max_rows, max_bytes)
+        self._first: bool = True
+        self._shown: int | None = 0
+        """Rows shown so far; None when the batches before are not known."""
+
+    def take(self, response: Response) -> bytes | None:
+        """Return what the client gets in the place of a response; None for a chunk before the last."""
+        response.drop_counts()
+        if response.case == "arrow_batch":
+            return self._batch(response)
+        if response.case not in _ENVELOPES or self._batches.within:
+            raise UnknownShape("a response that does not belong to a list")
+        return response.serialize()
+
+    def end(self) -> None:
+        if self._batches.within:
+            raise UnknownShape("a response that ends within a batch")
+
+    def _batch(self, response: Response) -> bytes | None:
+        batch = response.batch
+        read = self._batches.read(batch)
+        if read is None:
+            return None
+        schema, rows = read
+        shown = filter_rows(self._rule, rows, self._visible, self._described)
         if self._first and batch.start:
             self._shown = None
         self._first = False

@@ -18,6 +18,7 @@ from gateway.session.answers import UnknownShape
 from gateway.session.connect.answers import (
     filter_responses,
     patch_sql_result,
+    tables_in_batches,
     tables_in_sql_result,
 )
 from gateway.session.connect.endings import Endings, has_run
@@ -297,7 +298,11 @@ class Streams:
         visible = self._verdicts.visible_to(session.principal, session.client)
         if cleared.answer.filter is not AnswerFilter.RELAY and not cleared.original_relation:
             whole = [data async for _, data in source]
-            for data in filter_responses(cleared.answer, whole, visible, max_rows=most):
+            listed = tables_in_batches(cleared.answer, whole, visible, max_rows=most)
+            described = await self._verdicts.build_description_filters(
+                listed, cleared.statement, session.client
+            )
+            for data in filter_responses(cleared.answer, whole, visible, described, max_rows=most):
                 seen = peeked.look_at(data)
                 await self._note(operation, seen, data)
                 yield seen, data

@@ -284,6 +284,40 @@ def observe_a_write_and_a_failure(x: Place) -> Any:
     return [written.get, error_of(frame.collect)]
 
 
+@scenario("commands", daily=True)
+def commands_that_are_all_of_a_plan(x: Place) -> Any:
+    """As the ADBC driver sends every text: the answer is rows, and Spark runs each once."""
+    from pyspark.sql.connect.proto import Plan
+
+    def whole(text: str) -> Any:
+        plan = Plan()
+        plan.root.sql.query = text
+        return error_of(lambda: x.spark.client.to_table(plan, {})[0])
+
+    made = f"{x.scratch}.whole"
+    return [
+        whole(f"CREATE TABLE {made} USING parquet AS SELECT id, email FROM people"),
+        whole(f"INSERT INTO {made} SELECT id, email FROM people WHERE id < 3"),
+        whole(f"SELECT count(*), count(DISTINCT id), min(email), max(email) FROM {made}"),
+        whole(f"SHOW TABLES IN {x.scratch} LIKE 'whole'"),
+        whole(f"DESCRIBE {made}"),
+        whole("CREATE OR REPLACE TEMPORARY VIEW mine AS SELECT id, email FROM people"),
+        whole("SELECT max(email) FROM mine"),
+        whole("SET spark.sql.session.timeZone = Europe/Berlin"),
+        whole("SELECT current_timezone()"),
+        whole("DECLARE OR REPLACE VARIABLE v INT DEFAULT 2"),
+        whole("SET VAR v = (SELECT max(id) FROM people)"),
+        whole("SELECT v"),
+        whole("EXECUTE IMMEDIATE 'SELECT max(email) AS m FROM people WHERE id < ?' USING 4"),
+        whole(f"BEGIN INSERT INTO {made} VALUES (0, 'z'); SELECT count(*) AS n FROM {made}; END"),
+        whole(f"SELECT count(*) FROM {made}"),
+        whole("SELEKT 1"),
+        whole(f"DROP TABLE {made}"),
+        whole(f"DROP TABLE {made}"),
+        whole("DROP VIEW mine"),
+    ]
+
+
 # --- streams
 
 

@@ -116,6 +116,8 @@ def words(plan: Any) -> str:
         relation = plan.root
         if relation.HasField("cached_remote_relation"):
             return f"CACHED {relation.cached_remote_relation.relation_id}"
+        if relation.HasField("sql"):
+            return f"ROOT {relation.sql.query}"
         return f"TABLE {relation.read.named_table.unparsed_identifier}"
     command = plan.command
     match command.WhichOneof("command_type"):
@@ -342,7 +344,7 @@ class Spark:
         for pattern, steps in self.scripts:
             if re.search(pattern, text):
                 return steps()
-        if re.match("TABLE|CACHED", text):
+        if re.match("TABLE|CACHED|ROOT", text):
             return [schema(), rows(3), rows(2)]
         if re.match("CHECKPOINT", text):
             return [relation_made(uid())]

@@ -16,10 +16,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gateway.model.catalog import TableName
 from gateway.model.resource import Resource
 from gateway.model.statement import RELAY, AnswerFilter, AnswerRule
 from gateway.session.answers import UnknownShape
-from gateway.session.connect.answers import filter_responses, patch_sql_result
+from gateway.session.connect.answers import filter_responses, patch_sql_result, tables_in_batches
 from gateway.wire.connect import pb, serialize
 
 RECORDED: dict[str, list[str]] = json.loads(
@@ -40,12 +41,23 @@ TABLES = AnswerRule(filter=AnswerFilter.CONNECT_TABLES, catalog="spark_catalog")
 SHOW_TABLES = AnswerRule(filter=AnswerFilter.TABLES, catalog="spark_catalog")
 
 
+EXTENDED = AnswerRule(filter=AnswerFilter.TABLE_EXTENDED, catalog="spark_catalog")
+EXTENDED_SCHEMA = pa.schema(
+    [
+        pa.field("namespace", pa.string()),
+        pa.field("tableName", pa.string()),
+        pa.field("isTemporary", pa.bool_()),
+        pa.field("information", pa.string()),
+    ]
+)
+
+
 def recorded(name: str) -> list[Any]:
     return [pb.ExecutePlanResponse.FromString(base64.b64decode(data)) for data in RECORDED[name]]
 
 
 def filtered(rule: AnswerRule, responses: Sequence[Any], visible: Any, **limits: int) -> list[bytes]:
-    return filter_responses(rule, [serialize(one) for one in responses], visible, **limits)
+    return filter_responses(rule, [serialize(one) for one in responses], visible, {}, **limits)
 
 
 def patched_by(rule: AnswerRule, original_relation: bytes, response: Any, visible: Any) -> bytes:
@@ -426,3 +438,35 @@ def test_a_row_that_a_command_is_not_known_to_answer_is_not_shown() -> None:
 def test_rows_do_not_come_beside_the_result_of_a_command() -> None:
     with pytest.raises(UnknownShape):
         patched_by(RELAY, b"", batch([table("a")]), everything)
+
+
+INFORMATION = "Type: MANAGED\nOwner: root\nSchema: root\n |-- id: integer (nullable = true)\n"
+
+
+def test_what_a_list_tells_of_tables_is_what_describe_would_show() -> None:
+    """A text that is all of a plan is answered with batches, in as many as Spark likes."""
+    visible = hides("spark_catalog.sales.vault")
+    answer = [
+        batch([("sales", "orders", False, INFORMATION)], schema=EXTENDED_SCHEMA),
+        response(),
+        batch(
+            [("sales", "vault", False, INFORMATION), ("sales", "staff", False, INFORMATION)],
+            offset=1,
+            schema=EXTENDED_SCHEMA,
+        ),
+    ]
+    whole = [serialize(one) for one in answer]
+    listed = tables_in_batches(EXTENDED, whole, visible)
+    assert [name.table for name in listed] == ["orders", "staff"]
+    assert tables_in_batches(SHOW_TABLES, whole, visible) == []
+    shows = AnswerRule(
+        filter=AnswerFilter.DESCRIBE_TABLE, catalog="spark_catalog", columns=frozenset({"id"}), details=True
+    )
+    told = {TableName("spark_catalog", "sales", "orders"): shows}
+    found = rows_of(filter_responses(EXTENDED, whole, visible, told))
+    assert [(row["tableName"], row["information"]) for row in found] == [
+        ("orders", INFORMATION),
+        ("staff", ""),
+    ]
+    with pytest.raises(UnknownShape):
+        tables_in_batches(EXTENDED, whole, visible, max_rows=2)

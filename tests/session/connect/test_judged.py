@@ -26,10 +26,14 @@ from tests.session.connect.fakes import (
     Spark,
     World,
     cached,
+    cases,
     checkpoint,
     collect,
     execute_request,
+    names,
     remove,
+    rows,
+    schema,
     sql,
     sql_relation,
     sql_rows,
@@ -170,6 +174,61 @@ async def test_an_answer_that_lists_tables_is_filtered(reader: ReaderPool) -> No
     data = responses[0].sql_command_result.relation.local_relation.data
     assert b"department" in data
     assert b"vault" not in data
+
+
+def whole(text: str) -> pb.Plan:
+    """Return the text as the ADBC driver sends all of them: as the root of a plan."""
+    plan = pb.Plan()
+    plan.root.sql.query = text
+    return plan
+
+
+async def test_a_text_that_is_all_of_a_plan_is_answered_with_rows_that_are_filtered(
+    reader: ReaderPool,
+) -> None:
+    world = Judged(reader)
+    listed = names(("hr", "department", "false"), ("hr", "vault", "false"))
+    world.spark.script("SHOW TABLES", schema(), rows(2, listed))
+    responses = await world.bobs(whole("SHOW TABLES IN hr"))
+    assert cases(responses) == [None, "arrow_batch", "result_complete"]
+    assert responses[1].arrow_batch.row_count == 1
+    assert b"department" in responses[1].arrow_batch.data
+    assert b"vault" not in responses[1].arrow_batch.data
+    world.require_balance()
+
+
+async def test_what_a_text_that_is_all_of_a_plan_changes_in_the_session_counts(reader: ReaderPool) -> None:
+    world = Judged(reader)
+    await world.bobs(whole("USE hr"))
+    await world.bobs(table("department"))
+    assert world.scanned() == "spark_catalog.hr.department"
+    await world.bobs(whole("CREATE TEMPORARY VIEW staff AS SELECT name FROM employee"))
+    assert world.session().context.temp_views == {"staff"}
+    await world.bobs(whole("DROP VIEW staff"))
+    assert world.session().context.temp_views == frozenset()
+    world.require_balance()
+
+
+async def test_who_has_run_a_command_may_not_have_it_analysed(reader: ReaderPool) -> None:
+    """Spark would run it: nothing that was found out of the plan counts for the question about it."""
+    world = Judged(reader)
+    for _ in range(2):
+        request = pb.AnalyzePlanRequest(session_id=SESSION)
+        request.schema.plan.CopyFrom(whole("DROP TABLE sales.tmp_x"))
+        with pytest.raises(StatementRefused):
+            await world.service.analyze(world.bob, CLIENT, request.SerializeToString())
+        await world.bobs(whole("DROP TABLE sales.tmp_x"))
+        again = whole("DROP TABLE sales.tmp_x")
+        again.root.common.plan_id = 7
+        request.schema.plan.CopyFrom(again)
+        with pytest.raises(StatementRefused):
+            await world.service.analyze(world.bob, CLIENT, request.SerializeToString())
+        nested = pb.Plan()
+        nested.root.limit.input.CopyFrom(again.root)
+        nested.root.limit.limit = 1
+        with pytest.raises(StatementRefused):
+            await world.bobs(nested)
+    world.require_balance()
 
 
 async def test_an_analysis_is_judged_without_its_envelope(reader: ReaderPool) -> None:
