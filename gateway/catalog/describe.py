@@ -29,7 +29,8 @@ from gateway.model.catalog import (
 )
 from gateway.model.definers import definer_in_comment, definer_of
 from gateway.model.reading_settings import PARSER_SETTINGS
-from gateway.model.table_formats import CONSTRAINT_PREFIX, KEY_PROPERTIES, may_replace_rows
+from gateway.model.restrictions import TableRestrictions
+from gateway.model.table_formats import CONSTRAINT_PREFIX, KEY_PROPERTIES, QUERY_AUTH, may_replace_rows
 from gateway.sql.metric_views import METRIC_VIEW, UnreadMetrics, metric_view
 
 Row = Sequence[Any]
@@ -71,6 +72,7 @@ def table_from_json(text: Any, name: TableName) -> Table:
         location=_optional(described, "location"),
         replaces_rows=_replaces_rows(described.get("provider"), described.get("table_properties")),
         checks=_checks(described.get("table_properties")),
+        restrictions=_restrictions(found, described.get("table_properties")),
         view=body,
     )
 
@@ -103,6 +105,21 @@ def _replaces_rows(provider: object, properties: Mapping[str, Any] | str | None)
         return True
     key = KEY_PROPERTIES.get(str(provider).lower())
     return key is not None and (properties is None or key in properties)
+
+
+def _restrictions(name: TableName, properties: Mapping[str, Any] | str | None) -> TableRestrictions | None:
+    """Return why nobody may read a table whose catalog restricts each reader, and is asked by Spark's own
+    user. The plain form has all properties in one text, so one with the name in its value counts too."""
+    if isinstance(properties, str):
+        restricts = QUERY_AUTH in properties
+    else:
+        restricts = str((properties or {}).get(QUERY_AUTH, "false")).lower() != "false"
+    if not restricts:
+        return None
+    # RULE (query-auth-closes)
+    return TableRestrictions(
+        catalog=name.catalog, fault=f"it has `{QUERY_AUTH}`, and Spark asks for its own user what may be read"
+    )
 
 
 def _checks(properties: Mapping[str, Any] | str | None) -> str:
@@ -391,6 +408,7 @@ def table_from_rows(rows: Sequence[Row], name: TableName) -> Table:
         location=details.get("Location"),
         replaces_rows=_replaces_rows(details.get("Provider"), details.get("Table Properties")),
         checks=_checks(details.get("Table Properties")),
+        restrictions=_restrictions(found, details.get("Table Properties")),
     )
 
 

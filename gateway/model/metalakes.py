@@ -113,12 +113,9 @@ class MetalakeRestriction:
     """What it is on, by tags too; on what lies below as well."""
 
     def covers(self, name: Sequence[str]) -> bool:
-        """Whether it is on a table, by catalog, database and name, or on what that lies in."""
-        folded = [one.lower() for one in name]
-        return any(
-            one.level is not Level.COLUMN and [part.lower() for part in one.parts] == folded[: len(one.parts)]
-            for one in self.objects
-        )
+        """Whether it is on a table, by catalog, database and name, or on what that lies in; a namespace lies
+        in the one above it."""
+        return any(_lies_in(name, one) for one in self.objects)
 
     def list_columns(self, name: Sequence[str]) -> list[str]:
         """Return the columns of a table that it is on by themselves."""
@@ -128,6 +125,17 @@ class MetalakeRestriction:
             for one in self.objects
             if one.level is Level.COLUMN and [part.lower() for part in one.parts[:-1]] == folded
         ]
+
+
+def _lies_in(name: Sequence[str], one: MetadataObject) -> bool:
+    folded, parts = [each.lower() for each in name], [each.lower() for each in one.parts]
+    match one.level:
+        case None | Level.COLUMN:
+            return False
+        case Level.SCHEMA:
+            # RULE (metalake-nested)
+            return folded[0] == parts[0] and f"{folded[1]}.".startswith(f"{parts[1]}.")
+    return parts == folded[: len(parts)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

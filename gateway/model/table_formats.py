@@ -143,6 +143,8 @@ METADATA_COLUMNS = frozenset(
 """Columns of Spark and of table formats that tables have beside their own, without showing them."""
 CONSTRAINT_PREFIX = "delta.constraints."
 """What properties of tables begin with that are CHECK constraints."""
+QUERY_AUTH = "query-auth.enabled"
+"""Property of Paimon's tables whose catalog says for each reader which rows and values he sees."""
 KEY_PROPERTIES = {one.name: one.key_property for one in FORMATS.values() if one.key_property}
 REPLACES_ROWS = frozenset({"hudi"})
 """Formats of which nobody is told by a property whether a row that is added takes the place of another."""

@@ -114,9 +114,12 @@ class RestrictedCatalog:
     async def still_holds(self, tables: Iterable[Table]) -> bool:
         """Whether tables that something was judged by are restricted as they were then."""
         source = self._source
-        if not self._names:
-            return True
-        concerned = [table for table in tables if self._concerns(table.name.fold(), table)]
+        concerned: list[Table] = []
+        for table in tables:
+            if self._concerns(table.name.fold(), table):
+                concerned.append(table)
+            elif table.restrictions is not None and table.restrictions.by_names:
+                return False  # its metalake has no policies any more
         now_known = {table.name.fold(): table for table in concerned}
         told = await asyncio.gather(
             *(

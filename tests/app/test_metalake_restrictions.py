@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from gateway.app.metalake_restrictions import JoinedRestrictions
+from gateway.model.catalog import Column, Table, TableKind, TableName
 from gateway.model.metalakes import MetadataObject, MetalakeRestriction
 from gateway.model.principal import Principal
 from gateway.model.restrictions import SALT_MARK, TableRestrictions
@@ -136,6 +137,27 @@ async def test_a_filter_is_of_each_user_and_comes_and_goes(world: World) -> None
     assert "> CAST('5' AS bigint)" in await world.sent(sql, "ann", "auditors")
     world.lakes.policies = []
     assert "WHERE" not in await world.sent(sql)
+
+
+async def test_what_was_judged_is_judged_anew_when_the_last_policy_goes(world: World) -> None:
+    world.lakes.policies = [policy(OWN, "pg.shop.t")]
+    assert "`owner` <=> 'bob'" in await world.sent("SELECT id FROM t")
+    look_ups = world.catalog.look_ups
+    assert "`owner` <=> 'bob'" in await world.sent("SELECT id FROM t")
+    assert world.catalog.look_ups == look_ups
+    world.lakes.policies = []
+    assert "WHERE" not in await world.sent("SELECT id FROM t")
+
+
+async def test_a_namespace_has_what_the_one_above_it_has(world: World) -> None:
+    world.lakes.policies = [policy(OWN, "pg.shop")]
+    world.catalog.known[TableName("pg", "shop.eu", "t")] = Table(
+        name=TableName("pg", "shop.eu", "t"),
+        kind=TableKind.TABLE,
+        columns=tuple(Column(name=name, type=kind) for name, kind in COLUMNS),
+    )
+    assert "`owner` <=> 'bob'" in await world.sent("SELECT id FROM pg.shop.eu.t")
+    assert not world.lakes.policies[0].covers(("pg", "shopping", "t"))
 
 
 async def test_a_filter_counts_beside_that_of_a_pack(world: World) -> None:

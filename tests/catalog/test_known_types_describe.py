@@ -14,6 +14,8 @@ from gateway.catalog.known import KnownTables
 from gateway.catalog.types import NotUnderstood, ddl_of, normalize_ddl
 from gateway.model.catalog import Column, Table, TableKind, TableName, ViewBody, split_name
 from gateway.model.reading_settings import PARSER_SETTINGS
+from gateway.policy.restrictions import restrict_view
+from tests.policy.restricted_tables import OPEN
 
 EMP = TableName("spark_catalog", "hr", "emp")
 OTHER = TableName("spark_catalog", "hr", "other")
@@ -389,6 +391,17 @@ def test_constraints_are_known_in_either_form() -> None:
     rows = [*ROWS, ("Table Properties", "[a=b,delta.constraints.c=id > 0]", "")]
     assert "id > 0" in table_from_rows(rows, EMP).checks
     assert not table_from_rows([*ROWS, ("Table Properties", "[a=b]", "")], EMP).checks
+
+
+@pytest.mark.parametrize(("value", "closes"), [("true", True), ("TRUE", True), ("", True), ("false", False)])
+def test_a_table_of_paimons_whose_catalog_restricts_readers_is_refused(value: str, closes: bool) -> None:
+    told = table_from_json(described(table_properties={"query-auth.enabled": value}), EMP).restrictions
+    assert (told is not None and told.restricts) is closes
+    rows = [*ROWS, ("Table Properties", f"[a=b,query-auth.enabled={value}]", "")]
+    plain = table_from_rows(rows, EMP)
+    assert plain.restrictions is not None
+    assert "`query-auth.enabled`" in restrict_view(OPEN, plain).closed
+    assert table_from_json(described(table_properties={"a": "b"}), EMP).restrictions is None
 
 
 def test_a_partition_column_is_no_detail_of_its_table() -> None:

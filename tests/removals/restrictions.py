@@ -17,12 +17,21 @@ REMOVALS = (
         Becomes("list(on)"),
         "catalog.test_metalake_client",
     ),
+    Removal(
+        "metalake-nested", "what a namespace has those in it have", Becomes("folded[:2] == parts"), LAKES
+    ),
     Removal("metalake-conflict", "policies that contradict each other close", Never(), LAKES),
     Removal(
         "metalake-and-catalog",
         "of two that restrict a table none is left out",
         Becomes("here"),
         LAKES,
+    ),
+    Removal(
+        "query-auth-closes",
+        "a table that Paimon's catalog restricts is refused",
+        Becomes("None"),
+        "catalog.test_known_types_describe",
     ),
     Removal("restriction-by-names", "names are those of now", Never(), WRITING),
     Removal("restrictions-as-user", "the user's catalog is asked as the user", Never(), WHOLE),
