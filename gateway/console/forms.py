@@ -20,7 +20,19 @@ _SENT: ContextVar[tuple[web.Request | None, Mapping[str, Sequence[str]]]] = Cont
 )
 """The form that was read last, and of which request."""
 _NOT_TYPED = frozenset(
-    {"csrf", "password", "kind", "event", "draft", "target", "session", "statement", "decision", "proposals"}
+    {
+        "csrf",
+        "next",
+        "password",
+        "kind",
+        "event",
+        "draft",
+        "target",
+        "session",
+        "statement",
+        "decision",
+        "proposals",
+    }
 )
 """Fields that the page has filled in itself, and what is shown to nobody."""
 

@@ -11,6 +11,7 @@ import json
 import os
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,8 @@ TAG = "EMAIL"
 COLUMN = "spark_catalog.inbox.news__letters.address"
 DEADLINE_S = 600.0
 """Seconds for one command; the slowest starts a Spark of its own: 20 were seen."""
+TELL_AFTER_S = 15.0
+"""Seconds after which is told how far a command is: on a machine that has time nobody waits so long."""
 IN_FORCE_S = 60.0
 """Seconds until what was accepted has to be in force; policies look every two."""
 JOBS = ("archive", "classify", "closure", "proof", "recommend", "replay", "rollups", "verify")
@@ -122,11 +125,15 @@ class _Commands:
         self._terminal.line()
         shown = f"sluice {' '.join(words)} -c {self._shown}"
         self._terminal.line(f" {self._terminal.style(f'$ {shown}', CYAN)}")
-        for line in (await self.output(*words)).splitlines():
-            self._terminal.line(f"   {self._terminal.style(line, DIM)}".rstrip())
+        for line in (await self.output(*words, told=self._print)).splitlines():
+            self._print(line)
 
-    async def output(self, *words: str) -> str:
-        """Return what a command prints. Raises BackendUnavailable when it fails."""
+    def _print(self, line: str) -> None:
+        self._terminal.line(f"   {self._terminal.style(line, DIM)}".rstrip())
+
+    async def output(self, *words: str, told: Callable[[str], None] | None = None) -> str:
+        """Return what a command prints; `told` is given how far it is, where that takes a while. Raises
+        BackendUnavailable when it fails."""
         process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-m", "gateway", *words, "-c", self._config),
             stdin=asyncio.subprocess.DEVNULL,
@@ -135,7 +142,8 @@ class _Commands:
         )
         try:
             async with asyncio.timeout(DEADLINE_S):
-                printed, complaints = await process.communicate()
+                printed, complaints = await asyncio.gather(_read(process.stdout), _read(process.stderr, told))
+                await process.wait()
         except TimeoutError:
             raise BackendUnavailable(
                 f"`sluice {' '.join(words)}` did not end within {DEADLINE_S:g} s, of which a machine with "
@@ -145,8 +153,20 @@ class _Commands:
         finally:
             await _stop_process(process)
         if process.returncode:
-            raise BackendUnavailable(f"`sluice {' '.join(words)}` failed: {complaints.decode()[-1000:]}")
-        return printed.decode(errors="replace")
+            raise BackendUnavailable(f"`sluice {' '.join(words)}` failed: {complaints[-1000:]}")
+        return printed
+
+
+async def _read(stream: Any, told: Callable[[str], None] | None = None) -> str:
+    """Return all that comes; where somebody is told, line by line what comes after `TELL_AFTER_S`."""
+    if told is None:
+        return bytes(await stream.read()).decode(errors="replace")
+    began, lines = time.monotonic(), []
+    while line := (await stream.readline()).decode(errors="replace"):
+        lines.append(line)
+        if time.monotonic() - began > TELL_AFTER_S:
+            told(line.rstrip())
+    return "".join(lines)
 
 
 async def _stop_process(process: Any) -> None:

@@ -245,7 +245,7 @@ def _how_to_go_on(terminal: Terminal, where: Addresses, settings_file: Path) -> 
     ):
         terminal.line(f"  {person.name:<6} {person.password:<12} {about}")
     terminal.line("  Why does carol see no cards?      as carol: Table access, table sales.customer")
-    terminal.line("  What does bob see of a table?     as alice: Table access, user bob, Read a few rows")
+    terminal.line("  What does bob see of it?          as alice: the same with user bob; Read a few rows")
     terminal.line("  A grant, asked for and given?     as carol: Why refused?, Why?, Ask for this;")
     terminal.line("                                    as dave: Requests, To decide on, Grant")
     terminal.line()

@@ -135,3 +135,14 @@ async def test_a_command_of_the_demo_that_does_not_end_is_named(
     monkeypatch.setattr(frames, "DEADLINE_S", 0.01)
     with pytest.raises(BackendUnavailable, match="program of the tour did not end"):
         await frames._output_of("import time; time.sleep(60)")
+
+
+async def test_a_command_of_the_demo_that_takes_long_tells_how_far_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(demo_jobs, "TELL_AFTER_S", -1.0)
+    told: list[str] = []
+    commands = demo_jobs._Commands(Terminal(), tmp_path / "gateway.yaml")
+    with pytest.raises(BackendUnavailable, match=r"gateway\.yaml"):
+        await commands.output("jobs", "list", told=told.append)
+    assert any("gateway.yaml" in line for line in told)

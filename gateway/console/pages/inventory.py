@@ -19,6 +19,7 @@ from gateway.console.routes import (
     encode_cursor,
     parameter,
 )
+from gateway.model.principal import user_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,7 +126,7 @@ class InventoryPages:
                 format=row["format"],
                 files=row["files"],
                 bytes=row["bytes"],
-                promoted_by=row["promoted_by"],
+                promoted_by=user_of(row["promoted_by"]),
                 promoted_at=row["promoted_at"],
                 looked_at=row["looked_at"],
                 finding=row["finding"],

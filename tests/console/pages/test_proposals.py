@@ -30,6 +30,7 @@ from gateway.console.pages.proposals import (
 from gateway.console.routes import NoParameters, Who
 from gateway.database.migrate import LazyPool
 from gateway.errors import Faults
+from gateway.model.principal import identity_of
 from tests.console.pages.viewers import ADMIN, AUDITOR
 
 NOW = datetime(2026, 11, 1, tzinfo=UTC)
@@ -145,7 +146,7 @@ async def test_what_there_is_goes_page_by_page(pool: LazyPool) -> None:
                 "format": "csv",
                 "files": 1,
                 "bytes": 2,
-                "promoted_by": "ann",
+                "promoted_by": identity_of("ann", "3f2a"),
                 "promoted_at": NOW,
                 "looked_at": None,
                 "finding": "",
@@ -164,6 +165,7 @@ async def test_what_there_is_goes_page_by_page(pool: LazyPool) -> None:
     first = await made.list_datasets(AUDITOR, DatasetQuestion(limit=2))
     rest = await made.list_datasets(AUDITOR, DatasetQuestion(limit=2, after=first.next))
     assert [one.table for one in (*first.items, *rest.items)] == ["raw.t0", "raw.t1", "raw.t2"]
+    assert first.items[0].promoted_by == "ann", "by name, whatever else tells him from others"
     assert (await made.list_catalogs(AUDITOR, NoParameters())).items == tuple(catalogs)
     async with pool.acquire() as connection:
         for job in ("rollups", "archive", "rollups"):
