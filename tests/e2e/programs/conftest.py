@@ -45,7 +45,7 @@ class Way:
     host: str
     thrift: int
     remote: str
-    """Of Spark Connect, for PySpark: with the host `localhost` a token goes over TLS only if asked for."""
+    """Of Spark Connect, over TLS: PySpark wants to be asked for it where the host is `localhost`."""
     user: str
     password: str
     shop: str
@@ -64,7 +64,7 @@ class Programs:
     certificate: Path
     """What the gateway's Spark Connect shows, and what stands before Spark's own."""
     front_port: int
-    """Spark's own Spark Connect behind TLS: clients in Go send no token without."""
+    """Spark's own Spark Connect behind TLS: clients in Go and Rust send no token without."""
 
     @contextlib.contextmanager
     def scratch(self, name: str) -> Iterator[str]:
@@ -85,7 +85,7 @@ class Programs:
     def direct(self, scratch: str) -> Way:
         spark = self.spark
         token = quote(spark.connect_token, safe="")
-        remote = f"sc://localhost:{spark.connect_port}/;token={token}"
+        remote = f"sc://localhost:{self.front_port}/;use_ssl=true;token={token}"
         return Way(spark.host, spark.port, remote, FREE, "x", SHOP, scratch)
 
     def require_alike(self, program: str, run: Callable[[Way], Any]) -> None:

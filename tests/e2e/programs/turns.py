@@ -6,7 +6,7 @@ import pytest
 
 from tests.shares import todays
 
-NAMES = ("dbt", "go", "java", "ibis")
+NAMES = ("dbt", "go", "java", "ibis", "adbc")
 
 
 def take_turns(name: str) -> pytest.MarkDecorator:

@@ -33,10 +33,8 @@ def steps(con: Any, shop: str, scratch: str) -> Steps:
         return rows(expression.order_by(list(expression.columns)))
 
     def named(database: str) -> list[str]:
-        """Data in memory has another name in each run; `empty` is not made through the gateway."""
-        return sorted(
-            one for one in con.list_tables(database=database) if "memtable" not in one and one != "empty"
-        )
+        """Data in memory has another name in each run."""
+        return sorted(one for one in con.list_tables(database=database) if "memtable" not in one)
 
     def made(name: str) -> Any:
         return ordered(con.table(name, database=scratch))
