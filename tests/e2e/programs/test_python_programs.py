@@ -14,7 +14,7 @@ from tests.e2e.programs.comparison import HERE, answers_of
 from tests.e2e.programs.conftest import Programs, Way
 from tests.e2e.programs.turns import take_turns
 
-PROGRAMS = ("ibis", "adbc")
+PROGRAMS = ("ibis", "adbc", "pyspark_rust")
 """Each has a directory of its name, with what to install and a `client.py`."""
 ROOT = HERE.parents[2]
 pytestmark = [pytest.mark.programs, pytest.mark.timeout(3600)]
