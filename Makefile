@@ -35,8 +35,8 @@ PROGRAMS := tests/e2e/programs
 CHARTS := tests/e2e/deploy
 # What `make programs-test` and `make night` need: programs of others, each in an environment of its own.
 PYSPARK_CLIENTS := $(foreach minor,4.0 4.1 4.2,$(PROGRAMS)/pyspark_client/$(minor)/.venv/.installed)
-PYTHON_PROGRAMS := dbt ibis adbc
-BUILDS := $(addprefix build-,$(PYTHON_PROGRAMS) go java)
+PYTHON_PROGRAMS := dbt ibis adbc pyspark_rust great_expectations
+BUILDS := $(addprefix build-,$(PYTHON_PROGRAMS) go java jvm)
 SUPERSET := $(PROGRAMS)/superset/.venv/.installed
 PYICEBERG := tests/e2e/lake/pyiceberg_client/.venv/.installed
 
@@ -276,9 +276,14 @@ $(PROGRAMS)/java/target/.built: $(PROGRAMS)/java/pom.xml $(wildcard $(PROGRAMS)/
 	@mvn -q -B -f $< -Dhive-jdbc.version=3.1.3 dependency:build-classpath -Dmdep.outputFile=target/classpath-3.1
 	@touch $@
 
+$(PROGRAMS)/java/target/connect/.built: $(PROGRAMS)/java/connect.xml $(addprefix $(PROGRAMS)/java/src/main/java/,SparkConnect.java Answers.java)
+	@mvn -q -B -f $< compile dependency:build-classpath -Dmdep.outputFile=target/connect/classpath
+	@touch $@
+
 $(addprefix build-,$(PYTHON_PROGRAMS)): build-%: $(PROGRAMS)/%/.venv/.installed
 build-go: $(PROGRAMS)/.go/.built
 build-java: $(PROGRAMS)/java/target/.built
+build-jvm: $(PROGRAMS)/java/target/connect/.built
 
 # One of them by day; SLUICE_TEST_DAY=all has all.
 programs-test: $(STAMP)

@@ -1,4 +1,4 @@
-"""Python programs over Spark Connect, twice in a row, each in its environment. `make programs-test`.
+"""Python programs over Spark Connect, each in its environment. `make programs-test`.
 
 As somebody who may do everything they are answered as by Spark itself.
 """
@@ -14,7 +14,7 @@ from tests.e2e.programs.comparison import HERE, answers_of
 from tests.e2e.programs.conftest import Programs, Way
 from tests.e2e.programs.turns import take_turns
 
-PROGRAMS = ("ibis", "adbc")
+PROGRAMS = ("ibis", "adbc", "pyspark_rust", "great_expectations")
 """Each has a directory of its name, with what to install and a `client.py`."""
 ROOT = HERE.parents[2]
 pytestmark = [pytest.mark.programs, pytest.mark.timeout(3600)]
