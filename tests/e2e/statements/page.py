@@ -305,9 +305,14 @@ databases instead.
 FIGURES = """
 ## Where Sluice differs from Spark
 
-The collection has 1,242 statements. Of these the gateway refused 16 (1.3 %) for reasons of its own to
-somebody who may do everything, over HiveServer2 before Spark 4.3; no query that Spark runs was among them.
-That was counted in the record of a run on 30 November 2026. Two of them, which list procedures, pass since.
+The collection has 1,267 statements, 507 of them queries. Of somebody with a mask and a row filter on
+`people`, over Spark Connect at Spark 4.3, 95.8 % had the rows, names, types or error that they have at
+Spark, of the queries 98.6 %. Spark runs 1,044 of them; the gateway refused 24 (2.3 %): 12 because policies
+hold on `people`, 9 whoever asks, and 3 for a fault that is mended. One of the 12, EXPLAIN CODEGEN, could be
+governed.
+
+Somebody who may do everything was refused 16 of the 1,242 statements that it had before, over HiveServer2,
+and no query that Spark runs, by the gateway's record. Both were run on 30 November 2026.
 
 """
 
