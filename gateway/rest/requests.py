@@ -87,7 +87,8 @@ class RestCall:
     @property
     def table(self) -> TableName:
         """The table or view of its path."""
-        return build_name(self.catalog, self.namespace, self.parts["table"])
+        reads = self.method in ("GET", "HEAD")
+        return build_name(self.catalog, self.namespace, self.parts["table"], reads=reads)
 
 
 def read_levels(text: str) -> tuple[str, ...]:
@@ -113,12 +114,15 @@ def require_name(told: Any) -> str:
     return told
 
 
-def build_name(catalog: str, levels: Sequence[str], told: Any) -> TableName:
+def build_name(catalog: str, levels: Sequence[str], told: Any, *, reads: bool = False) -> TableName:
     """Return the name of a table or view that a namespace has. INVARIANT (one name, one table): below a
-    namespace that may be a table, a name that Spark reads as that table's metadata or branch is refused."""
+    namespace that may be a table, a name that Spark reads as that table's metadata or branch is refused; who
+    `reads` it is told that it is not there, since Iceberg's client then reads it of the table above."""
     name = require_name(told)
     below = name.lower() in METADATA_TABLES[ICEBERG.name] or _VERSIONS.fullmatch(name)
     if len(levels) > 1 and below:  # RULE (rest-name-below-table)
+        if reads:
+            raise not_found("NoSuchTableException", f"there is no table {_quote(name)} in this namespace")
         raise forbidden(f"the name {_quote(name)} in a namespace with levels is not governed: Spark reads it "
                         "as the metadata, or a branch, of a table")  # fmt: skip
     return TableName(catalog, join_levels(levels), name)

@@ -21,6 +21,7 @@ from gateway.model.metalakes import (
     Metalake,
     MetalakeCatalog,
     MetalakePrivilege,
+    MetalakeRestriction,
     MetalakeRole,
     MetalakeTag,
     Owner,
@@ -51,6 +52,12 @@ FULL = Metalake(
     users={"ann": ("r",)},
     groups={"staff": ("r",)},
     owners={MetadataObject("METALAKE", ()): Owner(name="g", group=True)},
+    restricted=(MetadataObject("TABLE", ("pg", "shop", "t")),),
+    restrictions=(
+        MetalakeRestriction(
+            name="p", hides="values", expression="mask := …", objects=(MetadataObject("CATALOG", ("pg",)),)
+        ),
+    ),
 )
 
 
@@ -193,7 +200,7 @@ def _spoil(change: Callable[[dict[str, Any]], None]) -> Callable[[Path], None]:
         lambda path: path.write_text("{}"),
         lambda path: path.write_text("[]"),
         lambda path: path.chmod(0o666),
-        _spoil(lambda told: told.update(form=3)),
+        _spoil(lambda told: told.update(form=4)),
         _spoil(lambda told: told.update(asked="another server")),
         _spoil(lambda told: told.update(confirmed="soon")),
         _spoil(lambda told: told.pop("roles")),
