@@ -210,11 +210,11 @@ npm-test: $(STAMP) $(NPM_STAMP)
 	@exec $(PY) -m pytest tests/e2e/npm -m npm $(ARGS)
 
 console-test: $(STAMP) $(NPM_STAMP)
-	@exec $(PY) -m pytest tests/e2e/browser -m console $(ARGS)
+	@exec $(PY) -m pytest tests/e2e/browser -m "console and not night" $(ARGS)
 
 # Both before one Spark and one gateway, as continuous integration runs them.
 npm-console-test: $(STAMP) $(NPM_STAMP)
-	@exec $(PY) -m pytest tests/e2e/npm tests/e2e/browser -m "npm or console" $(ARGS)
+	@exec $(PY) -m pytest tests/e2e/npm tests/e2e/browser -m "(npm or console) and not night" $(ARGS)
 
 $(PYICEBERG): tests/e2e/lake/pyiceberg_client/requirements.txt | $(STAMP)
 	@rm -rf $(@D); $(PY) -m venv $(@D)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 
+import pytest
 import pytest_asyncio
 
 from tests.console.doors import DOORS, PARTS
-from tests.console.fakes import Browser, FakeConsole, as_user, serving
+from tests.console.fakes import PASSWORDS, Browser, FakeConsole, as_user, serving
 
 ASK = next(one for one in DOORS if one.is_form and one.used.name == "ask_access")
 REASON = "the customer <b>waits</b>\r\nsince Monday & longer"
@@ -98,3 +99,27 @@ async def test_a_page_that_cannot_be_shown_now_is_tried_again(console: FakeConso
     status, page, _ = await somebody.ask("GET", "/console/record?user=ben")
     assert status == 503
     assert 'href="/console/record?user=ben">Try again</a>' in page
+
+
+async def test_while_postgresql_is_away_pages_say_so_and_are_tried_again(
+    console: FakeConsole, browser: Browser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Logins and the record are there; whoever was about to log in finds no password of his on the page."""
+
+    async def refuse(*_: object) -> None:
+        raise ConnectionRefusedError(111, "Connection refused")
+
+    somebody = await as_user(console, browser, "cleo")
+    _, page, headers = await browser.ask("GET", "/console/login")
+    before = headers["Set-Cookie"].split(";")[0]
+    token = page.split('name="csrf" value="')[1].split('"')[0]
+    monkeypatch.setattr(console.sessions, "find", refuse)
+    monkeypatch.setattr(console.sessions, "open", refuse)
+    status, page, _ = await somebody.ask("GET", "/console/mine")
+    assert (status, "the database of the gateways is not available" in page) == (503, True)
+    assert 'href="/console/mine">Try again</a>' in page
+    status, page = await send(somebody, somebody.csrf)
+    assert (status, SHOWN in page) == (503, True)
+    form = {"user": "cleo", "password": PASSWORDS["cleo"], "csrf": token, "next": "/console/mine"}
+    status, page, _ = await browser.ask("POST", "/console/login", data=form, headers={"Cookie": before})
+    assert (status, PASSWORDS["cleo"] in page) == (503, False)

@@ -18,6 +18,7 @@ from tests.e2e.browser.chromium import Chromium, Page, running
 from tests.e2e.browser.walk import Hand
 from tests.e2e.conftest import write_settings
 from tests.e2e.running import PASSWORDS, RunningGateway, Spark
+from tests.shares import in_turn
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
@@ -82,7 +83,7 @@ async def people(chromium: Chromium, gateway: RunningGateway) -> People:
     return People(chromium, f"http://localhost:{gateway.admin_port}")
 
 
-@pytest.fixture(params=["mouse", "keyboard"])
+@pytest.fixture(params=in_turn(["mouse", "keyboard"], 2))
 def hand(request: pytest.FixtureRequest) -> Hand:
     """How somebody goes from page to page."""
     given: Hand = request.param

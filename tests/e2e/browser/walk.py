@@ -9,11 +9,14 @@ from pathlib import Path
 from typing import Literal
 
 from tests.e2e.browser.chromium import Page
+from tests.shares import todays
 from tests.speed import patience
 
 Hand = Literal["mouse", "keyboard"]
 Look = tuple[int, Literal["light", "dark"]]
 LOOKS: tuple[Look, ...] = ((1440, "light"), (1440, "dark"), (360, "light"), (360, "dark"))
+TODAYS_LOOKS = todays(LOOKS, 2)
+"""Two of them, the wide and the narrow one; by night all."""
 PRESSED = 'a, button, summary, input[type="checkbox"]'
 MOST_TABS = 400
 _FIND = """
@@ -54,7 +57,7 @@ class Walk:
     """One person's way; what is wrong with a page on it is kept until its end."""
 
     def __init__(self, page: Page, hand: Hand, pictures: Path | None = None) -> None:
-        """`pictures`: where those of each page go, in all looks; only then pages are looked at closely."""
+        """`pictures`: where those of each page go in today's looks; only then pages are looked at closely."""
         self.page = page
         self.faults: list[str] = []
         self.acts = 0
@@ -106,7 +109,7 @@ class Walk:
         for one in wanted:
             assert one in text, f"no {one!r} at {await self.page.path()}: {text}"
         if self._pictures is not None:
-            for width, theme in LOOKS:
+            for width, theme in TODAYS_LOOKS:
                 await self.page.look(width, theme)
                 told = await list_faults(self.page)
                 self.faults += [f"{await self.page.path()} {width} {theme}: {one}" for one in told]
