@@ -221,7 +221,7 @@ def test_what_is_always_tried_takes_no_turns() -> None:
     assert len(tried) <= 2
 
 
-MAX_DAY_S = 560.0
+MAX_DAY_S = 600.0
 """CPU seconds, by their entries, of all that takes turns by modules on the dearest day."""
 TURNS_WITHIN = re.compile(r"(?:in_turn|todays)\((?:[^()]*, )?(\d+)|TURNS = (\d+)")
 
