@@ -127,6 +127,11 @@ class RowProgram:
     """Each condition with the filter that holds under it."""
     otherwise: _ProgramNode
 
+    @property
+    def groups(self) -> frozenset[str]:
+        """The groups that it asks about."""
+        return _list_groups(*(node for branch in self.branches for node in branch), self.otherwise)
+
     def bind(self, subject: PolicySubject) -> Predicate:
         """Return the filter for somebody, on a table. Raises PolicyNotConvertible."""
         found = _bind(self.otherwise, subject)
@@ -145,6 +150,11 @@ class MaskProgram:
 
     branches: tuple[tuple[_ProgramNode, str], ...]
     otherwise: str
+
+    @property
+    def groups(self) -> frozenset[str]:
+        """The groups that it asks about."""
+        return _list_groups(*(condition for condition, _ in self.branches))
 
     def bind(self, user: str, groups: frozenset[str]) -> str:
         """Return the action for somebody. Raises PolicyNotConvertible."""
@@ -172,6 +182,19 @@ def read_column_mask(text: str) -> MaskProgram:
     for condition, _ in program.branches:
         _require_no_columns(condition)
     return program
+
+
+def _list_groups(*nodes: _ProgramNode) -> frozenset[str]:
+    found: frozenset[str] = frozenset()
+    for node in nodes:
+        match node:
+            case _GroupTest():
+                found |= {node.group}
+            case _Inverted():
+                found |= _list_groups(node.child)
+            case _BothOf() | _Comparison():
+                found |= _list_groups(node.left, node.right)
+    return found
 
 
 def _require_no_columns(node: _ProgramNode) -> None:
