@@ -194,7 +194,7 @@ def name_obligations(cleared: Cleared) -> str:
 
 def is_obliged(cleared: Cleared) -> bool:
     """Whether not all of the rows and values are shown as they are."""
-    return bool(cleared.obligations) or cleared.hides_columns
+    return bool(cleared.obligations) or cleared.hides_columns  # RULE (rest-hidden-columns)
 
 
 def _name(one: Obligation) -> str:
