@@ -35,6 +35,9 @@ V = TypeVar("V")
 MAX_CHARS: Final = 16 * 1024
 MAX_DEPTH: Final = 32
 MAX_VALUES: Final = 256
+MAX_OPERATORS: Final = 100
+"""Words that join or negate conditions, or begin a branch: predicates nest as deep."""
+_OPERATORS: Final = frozenset({"and", "or", "not", "if"})
 _TOKEN = re.compile(
     r'\s*(?:(?P<text>"(?:[^"\\\x00-\x1f]|\\.)*")|(?P<number>-?(?:0|[1-9]\d*)(?:\.\d+)?)(?![\w.])'
     r"|(?P<word>[A-Za-z_]\w*)|(?P<sign>:=|==|!=|<=|>=|[<>()\[\],]))",
@@ -215,6 +218,9 @@ class _ProgramReader:
         if len(text) > MAX_CHARS:
             raise PolicyNotConvertible("a policy that is too long")
         self._tokens = list(_list_tokens(text))
+        # RULE (metalake-operators)
+        if sum(token in _OPERATORS for _, token in self._tokens) > MAX_OPERATORS:
+            raise PolicyNotConvertible("a policy of too many conditions")
         self._at = 0
 
     def _peek(self) -> str:

@@ -91,7 +91,7 @@ class CallJudge:
             return verdict
         who, client = call.principal, call.client
         await self._budgets.prepare(who, client, self._backend)
-        cleared = [one for one in together if isinstance(one, Cleared)]
+        cleared = [one for one in together if isinstance(one, Cleared)]  # RULE (rest-limit-together)
         scans = [scan for one in cleared for scan in one.scans]
         named = {name for one in cleared for name in one.names - one.policy_tables}
         tables = [*sorted(named, key=str), *(scan.table for scan in scans)]

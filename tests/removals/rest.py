@@ -32,6 +32,12 @@ REMOVALS = (
     Removal("rest-own-restrictions", "what the catalog restricts counts", DropOperand(1), TABLES),
     Removal("rest-own-not-understood", "restrictions that are not understood refuse", Never(), TABLES),
     Removal("rest-limit", "a call counts as a statement", Deleted(), "rest.test_limits"),
+    Removal(
+        "rest-limit-together",
+        "limits of all tables of a transaction hold",
+        Becomes("[verdict]"),
+        "rest.test_limits",
+    ),
     Removal("rest-exists-visible", "what may not be known of is not there", Always(), TABLES),
     Removal("rest-list-namespaces", "namespaces are of who may know of them", Always(), TABLES),
     Removal("rest-list-tables", "tables are of who may know of them", Becomes("[True] * len(names)"), TABLES),

@@ -23,6 +23,7 @@ REMOVALS = (
         Never(),
         "catalog.test_metalake_client",
     ),
+    Removal("metalake-operators", "no policy nests too deep", Never(), "catalog.test_gravitino_policies"),
     Removal(
         "metalake-group",
         "a group that nobody knows has no members, and others do not show more for it",
