@@ -11,7 +11,13 @@ from dataclasses import replace
 from typing import Any, Literal
 from urllib.parse import quote
 
-from gateway.catalog.gravitino_policies import PolicyNotConvertible, read_column_mask, read_row_filter
+from gateway.catalog.gravitino_policies import (
+    MaskProgram,
+    PolicyNotConvertible,
+    RowProgram,
+    read_column_mask,
+    read_row_filter,
+)
 from gateway.catalog.readable import (
     CatalogUnavailable,
     DatabaseAlreadyExists,
@@ -57,8 +63,10 @@ MAX_ROLES = 10_000
 AT_ONCE = 8
 """Questions that are asked at the same time."""
 MAX_POLICIES = 10_000
-_RESTRICTING = ("row_filter", "column_mask")
-"""What the types of policies end with that hide rows or values: `system_row_filter`, `system_column_mask`."""
+_RESTRICTING = {"system_row_filter": "rows", "system_column_mask": "values"}
+"""Types of policies that hide something, and what."""
+_RESTRICTS = ("row_filter", "column_mask")
+"""In the types of policies that hide something, of which later versions may have more."""
 _CONTENT = frozenset({"expression", "properties", "supportedObjectTypes"})
 """Members of a policy's content. The last two say for whom it is, and change nothing of what it hides."""
 _TABLES = frozenset({Level.METALAKE, Level.CATALOG, Level.SCHEMA, Level.TABLE})
@@ -176,22 +184,43 @@ class GravitinoMetalake(Closing):
         for one in told:
             kind = text(one.get("policyType"), "policyType").lower()
             # RULE (metalake-restricting-policies)
-            if kind.endswith(_RESTRICTING) and one.get("enabled") is not False:
+            if any(word in kind for word in _RESTRICTS) and one.get("enabled") is not False:
                 found.append(_read_restriction(text(one.get("name"), "name"), kind, one.get("content")))
-        return tuple(sorted(found, key=lambda one: one.name))
+        return await self._close_unknown_groups(sorted(found, key=lambda one: one.name))
+
+    async def _close_unknown_groups(
+        self, policies: Sequence[MetalakeRestriction]
+    ) -> tuple[MetalakeRestriction, ...]:
+        """Return policies, without an expression where one asks about a group that the metalake does not
+        have: who is not in it would be everybody."""
+        asked = {
+            one.name: _read_program(one.hides, one.expression).groups for one in policies if one.expression
+        }
+        if not any(asked.values()):
+            return tuple(policies)
+        known: set[str] = set()
+        try:
+            told = (await self.ask("groups", {"details": "true"})).get("groups")
+            known = {text(read_object(one, "group").get("name"), "name") for one in items(told, "groups")}
+        except CatalogError as error:
+            if error.status not in _NO_POLICIES | _HIDDEN:
+                raise unavailable(error) from None
+        unknown = {name for name, groups in asked.items() if not groups <= known}  # RULE (metalake-group)
+        return tuple(replace(one, expression="") if one.name in unknown else one for one in policies)
 
     async def _list_restrictions(
         self, policies: Sequence[MetalakeRestriction], tags: Iterable[MetalakeTag]
     ) -> tuple[tuple[MetalakeRestriction, ...], tuple[MetadataObject, ...]]:
         """Return the policies with the objects that they are on, those with a tag that one is on as well; and
-        the objects of policies that are not enforced there."""
+        the objects of policies that are not enforced there. Of these the policies speak too, without an
+        expression: a statement may be judged by rules of before the last answer, or of after it."""
         tagged = {tag.name: tag.objects for tag in tags}
         by_name = {one.name: one for one in policies}
         answers = await self._each("policies/{}/objects", list(by_name))
         if len(answers) < len(policies):
             gone = min(by_name.keys() - {name for name, _ in answers})
             raise CatalogUnavailable(f"the server does not list the objects with the policy `{gone}`")
-        enforced: list[MetalakeRestriction] = []
+        found: list[MetalakeRestriction] = []
         closed: dict[MetadataObject, None] = {}
         for name, listed in answers:
             on: dict[MetadataObject, None] = {}
@@ -200,18 +229,21 @@ class GravitinoMetalake(Closing):
                 if on_tag is None:  # RULE (metalake-policy-on-unknown-tag)
                     raise CatalogUnavailable("a policy is on a tag whose objects are not listed")
                 on |= dict.fromkeys(on_tag)
-            if not listed.get("metadataObjects"):
-                # Of a policy that is on nothing, and of one whose objects the account may not see, the server
-                # says the same.
-                closed[MetadataObject(type=Level.METALAKE.value, parts=())] = None
             policy = by_name[name]
             levels = _TABLES | {Level.COLUMN} if policy.hides == "values" else _TABLES
             # RULE (metalake-not-enforced)
             fits = [one for one in on if policy.expression and one.level in levels]
-            closed |= dict.fromkeys(one for one in on if one not in fits)
+            not_enforced = [one for one in on if one not in fits]
+            if not listed.get("metadataObjects"):
+                # Of a policy that is on nothing, and of one whose objects the account may not see, the server
+                # says the same.
+                not_enforced.append(MetadataObject(type=Level.METALAKE.value, parts=()))
+            closed |= dict.fromkeys(not_enforced)
             if fits:
-                enforced.append(replace(policy, objects=tuple(fits)))
-        return tuple(enforced), tuple(closed)
+                found.append(replace(policy, objects=tuple(fits)))
+            if not_enforced:  # RULE (metalake-closed-twice)
+                found.append(replace(policy, expression="", objects=tuple(not_enforced)))
+        return tuple(found), tuple(closed)
 
     async def _grants(self) -> tuple[_Members, _Members, tuple[MetalakeRole, ...]]:
         """Return users, groups and roles; a role that somebody has and that is not among them is hidden."""
@@ -429,18 +461,19 @@ def spark_type(told: Any, types: Mapping[str, str], depth: int = 0) -> str:
 
 def _read_restriction(name: str, kind: str, content: Any) -> MetalakeRestriction:
     """Return a policy as far as it is understood: what is not enforced has no expression."""
-    hides: Literal["rows", "values"] = "rows" if kind.endswith(_RESTRICTING[0]) else "values"
+    hides: Literal["rows", "values"] = "rows" if _RESTRICTING.get(kind) == "rows" else "values"
     told = content.get("expression") if isinstance(content, dict) and content.keys() <= _CONTENT else None
     try:
-        if not isinstance(told, str):
-            raise PolicyNotConvertible("a content of another form")
-        if hides == "rows":
-            read_row_filter(told)
-        else:
-            read_column_mask(told)
+        if not isinstance(told, str) or kind not in _RESTRICTING:
+            raise PolicyNotConvertible("a content, or a type, of another form")
+        _read_program(hides, told)
     except PolicyNotConvertible:
         told = ""
     return MetalakeRestriction(name=name, hides=hides, expression=str(told))
+
+
+def _read_program(hides: Literal["rows", "values"], expression: str) -> RowProgram | MaskProgram:
+    return read_row_filter(expression) if hides == "rows" else read_column_mask(expression)
 
 
 def _read_error(answer: Any) -> tuple[str, str]:

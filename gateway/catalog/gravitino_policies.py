@@ -35,6 +35,9 @@ V = TypeVar("V")
 MAX_CHARS: Final = 16 * 1024
 MAX_DEPTH: Final = 32
 MAX_VALUES: Final = 256
+MAX_OPERATORS: Final = 100
+"""Words that join or negate conditions, or begin a branch: predicates nest as deep."""
+_OPERATORS: Final = frozenset({"and", "or", "not", "if"})
 _TOKEN = re.compile(
     r'\s*(?:(?P<text>"(?:[^"\\\x00-\x1f]|\\.)*")|(?P<number>-?(?:0|[1-9]\d*)(?:\.\d+)?)(?![\w.])'
     r"|(?P<word>[A-Za-z_]\w*)|(?P<sign>:=|==|!=|<=|>=|[<>()\[\],]))",
@@ -127,6 +130,11 @@ class RowProgram:
     """Each condition with the filter that holds under it."""
     otherwise: _ProgramNode
 
+    @property
+    def groups(self) -> frozenset[str]:
+        """The groups that it asks about."""
+        return _list_groups(*(node for branch in self.branches for node in branch), self.otherwise)
+
     def bind(self, subject: PolicySubject) -> Predicate:
         """Return the filter for somebody, on a table. Raises PolicyNotConvertible."""
         found = _bind(self.otherwise, subject)
@@ -145,6 +153,11 @@ class MaskProgram:
 
     branches: tuple[tuple[_ProgramNode, str], ...]
     otherwise: str
+
+    @property
+    def groups(self) -> frozenset[str]:
+        """The groups that it asks about."""
+        return _list_groups(*(condition for condition, _ in self.branches))
 
     def bind(self, user: str, groups: frozenset[str]) -> str:
         """Return the action for somebody. Raises PolicyNotConvertible."""
@@ -174,6 +187,19 @@ def read_column_mask(text: str) -> MaskProgram:
     return program
 
 
+def _list_groups(*nodes: _ProgramNode) -> frozenset[str]:
+    found: frozenset[str] = frozenset()
+    for node in nodes:
+        match node:
+            case _GroupTest():
+                found |= {node.group}
+            case _Inverted():
+                found |= _list_groups(node.child)
+            case _BothOf() | _Comparison():
+                found |= _list_groups(node.left, node.right)
+    return found
+
+
 def _require_no_columns(node: _ProgramNode) -> None:
     match node:
         case _ColumnRef():
@@ -192,6 +218,9 @@ class _ProgramReader:
         if len(text) > MAX_CHARS:
             raise PolicyNotConvertible("a policy that is too long")
         self._tokens = list(_list_tokens(text))
+        # RULE (metalake-operators)
+        if sum(token in _OPERATORS for _, token in self._tokens) > MAX_OPERATORS:
+            raise PolicyNotConvertible("a policy of too many conditions")
         self._at = 0
 
     def _peek(self) -> str:

@@ -26,14 +26,16 @@ class FleetKey:
         self._dsn = dsn
         self._name = name
         self._key: bytes | None = None
-        self._asking = asyncio.Lock()
+        self._asking: asyncio.Task[bytes] | None = None
 
     async def read(self) -> bytes:
-        """Return the key. Raises BackendUnavailable."""
+        """Return the key. Who asks meanwhile waits for the same answer, or for the same error. Raises
+        BackendUnavailable."""
         if self._key is None:
-            async with self._asking:
-                if self._key is None:
-                    self._key = await self._ask()
+            if self._asking is None or self._asking.done():
+                self._asking = asyncio.create_task(self._ask())
+            # Whoever leaves takes no answer from the others.
+            self._key = await asyncio.shield(self._asking)
         return self._key
 
     async def _ask(self) -> bytes:

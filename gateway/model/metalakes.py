@@ -108,7 +108,7 @@ class MetalakeRestriction:
     name: str
     hides: Literal["rows", "values"]
     expression: str
-    """As its author wrote it."""
+    """As its author wrote it; empty: nobody here enforces it, and what it is on is closed."""
     objects: tuple[MetadataObject, ...] = ()
     """What it is on, by tags too; on what lies below as well."""
 
@@ -153,7 +153,7 @@ class Metalake:
     restricted: tuple[MetadataObject, ...] = ()
     """Objects that a policy of the metalake hides rows or values of, which nobody here enforces."""
     restrictions: tuple[MetalakeRestriction, ...] = ()
-    """The policies that are enforced."""
+    """All such policies, with what they are on."""
 
     @property
     def hidden_roles(self) -> frozenset[str]:

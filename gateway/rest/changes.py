@@ -388,7 +388,8 @@ class Changes:
                 if waited:
                     verdicts = await self._judge_all(call, texts)
                 for one in verdicts:
-                    judged.append(await self._judge.record(call, one, begun))  # noqa: PERF401 - each ends
+                    recorded = await self._judge.record(call, one, begun, together=verdicts)
+                    judged.append(recorded)  # each ends
                 error = "what came of it is not known"
                 answer = await self._upstream.ask(
                     call, method, path, namespace=namespace, query=query, content=content, headers=headers

@@ -22,8 +22,8 @@ from gateway.session.view_rules import build_refusal
 
 ACCESS_DENIED = ("ACCESS_DENIED", "42501")
 NOT_GOVERNABLE = ("NOT_GOVERNABLE", "0A000")
-_GOES_ON = frozenset({"loadCredentials", "fetchPlanningResult", "cancelPlanning", "fetchScanTasks"})
-"""Calls that go on with what an earlier one was counted for."""
+_GOES_ON = frozenset({"fetchPlanningResult", "cancelPlanning", "fetchScanTasks"})
+"""Calls that go on with what an earlier one was counted for, as the handle that they show proves."""
 _REFUSALS = {400: ("MALFORMED", "22023"), 429: ("LIMIT_EXCEEDED", "54000")}
 """Status of an answer → code and SQLSTATE of the record, for what is refused without a verdict."""
 
@@ -62,12 +62,15 @@ class CallJudge:
         """What else policies say of the catalog, for lists."""
         return self._verdicts
 
-    async def record(self, call: RestCall, verdict: Verdict, begun: float) -> JudgedCall:
-        """Make a verdict durable. Raises RestFault for one that refuses, LedgerUnavailable.
+    async def record(
+        self, call: RestCall, verdict: Verdict, begun: float, *, together: Sequence[Verdict] = ()
+    ) -> JudgedCall:
+        """Make a verdict durable. `together`: all of the call's verdicts, where it has several. Raises
+        RestFault for one that refuses, LedgerUnavailable.
 
         INVARIANT (audit first): nothing of a catalog's answer leaves before this has returned.
         """
-        verdict = await self._admit(call, verdict)
+        verdict = await self._admit(call, verdict, together or [verdict])
         record = RecordedCall(principal=call.principal, session_id="")
         await self._recorder.record_decided(
             verdict,
@@ -81,16 +84,20 @@ class CallJudge:
             raise self.explain(verdict, record.statement_id)
         return JudgedCall(cleared=verdict, record=record)
 
-    async def _admit(self, call: RestCall, verdict: Verdict) -> Verdict:
-        """Count a call that may pass as one statement, or refuse it where a limit of statements does."""
+    async def _admit(self, call: RestCall, verdict: Verdict, together: Sequence[Verdict]) -> Verdict:
+        """Count a call that may pass as one statement on the tables of all of its verdicts, or refuse it
+        where a limit of statements does."""
         if isinstance(verdict, Refused) or call.counted or call.name in _GOES_ON:
             return verdict
         who, client = call.principal, call.client
         await self._budgets.prepare(who, client, self._backend)
-        tables = [*(verdict.names - verdict.policy_tables), *(scan.table for scan in verdict.scans)]
+        cleared = [one for one in together if isinstance(one, Cleared)]  # RULE (rest-limit-together)
+        scans = [scan for one in cleared for scan in one.scans]
+        named = {name for one in cleared for name in one.names - one.policy_tables}
+        tables = [*sorted(named, key=str), *(scan.table for scan in scans)]
         try:
             # RULE (rest-limit)
-            self._budgets.admit(who, client, lambda: tables, verdict.scans, self._backend)
+            self._budgets.admit(who, client, lambda: tables, scans, self._backend)
         except LimitExceeded as fault:
             refused = build_refusal(verdict, fault.code, fault.sqlstate, fault.message)
             return replace(refused, limit=fault.limit, retry_s=fault.retry_s)
@@ -187,7 +194,7 @@ def name_obligations(cleared: Cleared) -> str:
 
 def is_obliged(cleared: Cleared) -> bool:
     """Whether not all of the rows and values are shown as they are."""
-    return bool(cleared.obligations) or cleared.hides_columns
+    return bool(cleared.obligations) or cleared.hides_columns  # RULE (rest-hidden-columns)
 
 
 def _name(one: Obligation) -> str:

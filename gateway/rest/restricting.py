@@ -119,7 +119,7 @@ class Restricting:
         fields = _read_fields(told["metadata"])
         if any(scan.obligations and scan.table.fold() != table.name.fold() for scan in cleared.scans):
             raise NotServable("something else than the table is restricted")
-        if cleared.hides_columns and not hidden:
+        if cleared.hides_columns and not hidden:  # RULE (rest-restrict-hidden)
             raise NotServable("it has columns that you may not select")
         types = {one.name: one.type for one in table.columns}
         actions: dict[int, str] = {}

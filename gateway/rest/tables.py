@@ -240,7 +240,7 @@ class ServedTables:
                 return False
             case "readers":
                 return True
-        if restricted:
+        if restricted:  # RULE (rest-credentials-restricted)
             return False
         rights = self._judge.verdicts.rights_of(call.principal, call.client, "QUERY")
         resource = resource_of(name, described.tables[name.fold()].owner)

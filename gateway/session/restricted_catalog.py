@@ -66,7 +66,7 @@ class RestrictedCatalog:
 
     def restrict(self, snapshot: CatalogSnapshot) -> CatalogSnapshot:
         """Return a snapshot whose tables have what restricts them; those that were not asked about are not in
-        it."""
+        it. A table whose own properties close it stays closed, whatever is said of it."""
         if not self._names:
             return snapshot
         concerned = [name for name, table in snapshot.tables.items() if self._concerns(name, table)]
@@ -74,10 +74,10 @@ class RestrictedCatalog:
             return snapshot
         tables = dict(snapshot.tables)
         for name in concerned:
-            told = self._asked.get(name.current)
+            own, told = tables[name].restrictions, self._asked.get(name.current)
             if told is None:  # RULE (restrictions-unasked)
                 del tables[name]
-            else:
+            elif own is None or not own.fault:  # RULE (restrictions-own-fault)
                 tables[name] = replace(tables[name], restrictions=told)
         return replace(snapshot, tables=tables)
 

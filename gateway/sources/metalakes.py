@@ -199,7 +199,7 @@ class Metalakes:
         return [(one.lake, one.catalog) for one in self._in_force.values()]
 
     def list_restrictions(self) -> Mapping[str, Sequence[MetalakeRestriction]]:
-        """Return the policies of servers that are enforced here, by the lower-case names of catalogs whose
+        """Return the policies of servers that hide rows or values, by the lower-case names of catalogs whose
         metalake has some."""
         held = {lake.name: lake.held.restrictions for lake in self._lakes if lake.held.restrictions}
         return {name: held[one.lake] for name, one in self._in_force.items() if one.lake in held}

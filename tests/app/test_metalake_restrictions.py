@@ -210,6 +210,30 @@ async def test_what_cannot_be_enforced_closes_its_table(
         assert isinstance(await world.ask(text, "bob"), Refused)
 
 
+async def test_what_is_not_enforced_closes_without_rules_of_its_own(world: World) -> None:
+    sql = "SELECT id FROM t"
+    world.lakes.policies = [policy(OWN, "pg.shop.t")]
+    assert "<=> 'bob'" in await world.sent(sql)
+    # Its author has changed it, and the rules that close its table are not in force yet.
+    world.lakes.policies = [replace(policy(OWN, "pg.shop.t"), expression="")]
+    assert "are not enforced on it" in await world.refusal(sql)
+    assert "are not enforced on it" in await world.refusal(sql, "ann", "auditors")
+    assert "WHERE" not in await world.sent("SELECT id FROM pg.other.t")
+
+
+async def test_what_closes_a_table_by_itself_outlasts_policies_of_others(world: World) -> None:
+    """A table with `query-auth.enabled` has a fault of its own, and its metalake has policies elsewhere."""
+    name = TableName("pg", "shop", "t")
+    fault = TableRestrictions(catalog="pg", fault="it has `query-auth.enabled`")
+    world.catalog.known[name] = replace(world.catalog.known[name], restrictions=fault)
+    assert "query-auth" in await world.refusal("SELECT id FROM t")
+    for on in ("pg.other.t", "pg.shop.t", "pg.shop"):
+        world.lakes.policies = [policy(OWN, on)]
+        assert "query-auth" in await world.refusal("SELECT id FROM t")
+    world.asked.told = TableRestrictions(catalog="pg")
+    assert "query-auth" in await world.refusal("SELECT id FROM t")
+
+
 async def test_equal_policies_are_one(world: World) -> None:
     world.lakes.policies = [policy(OWN, "pg", name="a"), policy(f"{OWN} ", "pg.shop", name="b")]
     assert (await world.sent("SELECT id FROM t")).count("<=>") == 1

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from gateway.catalog.gravitino_policies import (
+    MAX_OPERATORS,
     BoundColumn,
     PolicyNotConvertible,
     PolicySubject,
@@ -23,7 +24,10 @@ from gateway.model.restrictions import (
     Negated,
     Predicate,
     ReferenceTest,
+    SchemaField,
+    TableSchema,
 )
+from gateway.policy.restricted_rows import write_predicate
 
 KINDS = {
     "region": "string",
@@ -123,6 +127,20 @@ def test_a_filter_keeps_what_every_reading_keeps(text: str, rows: list[int]) -> 
     assert kept(text, ROWS) == rows
 
 
+def test_a_long_policy_is_read_bound_and_written() -> None:
+    """As many conditions as there may be nest as deep."""
+    long = 'filter := col("n") == 1' + ' or col("n") == 1' * MAX_OPERATORS
+    branches = 'filter := col("n") < 0' + ' if col("n") < 6 else := col("n") > 5' * MAX_OPERATORS
+    fields = (SchemaField(id=3, name="n", type="int", required=False),)
+    for text, rows in ((long, []), (branches, [1, 3])):
+        program = read_row_filter(text)
+        assert program.groups == frozenset()
+        assert kept(text, ROWS) == rows
+        predicate = program.bind(PolicySubject("bob", frozenset(), COLUMNS))
+        assert hash(predicate)
+        assert write_predicate(predicate, TableSchema(id=0, fields=fields), str, "")
+
+
 def test_whom_it_is_for_counts() -> None:
     text = (
         'filter := col("region") == "US" if is_group_member("auditors") else := '
@@ -183,6 +201,8 @@ ODD = [
     "filter := " + "(" * 60 + "true" + ")" * 60,
     "filter := " + "not " * 60 + "true",
     "filter := true" + " " * 20_000 + "or true",
+    "filter := true" + " or true" * 101,
+    "filter := true" + " if true else := true" * 101,
     "region = 'US'",
     "filter\u00a0:= true",
 ]

@@ -24,13 +24,18 @@ async def running(double: Gravitino) -> AsyncIterator[Gravitino]:
 
 
 async def asked(
-    double: Gravitino, login: RestLogin | None = None, metalake: str = METALAKE, timeout_s: float = 60
+    double: Gravitino,
+    login: RestLogin | None = None,
+    metalake: str = METALAKE,
+    timeout_s: float = 60,
+    *,
+    privileges: bool = True,
 ) -> Metalake:
     client = GravitinoMetalake(
         double.url, metalake, lambda: login or RestLogin(), timeout_s=timeout_s, max_bytes=1024 * 1024
     )
     async with client:
-        return await client.load_everything(tags=True, privileges=True)
+        return await client.load_everything(tags=True, privileges=privileges)
 
 
 def filled() -> Gravitino:
@@ -212,12 +217,39 @@ async def test_objects_whose_rows_or_values_a_policy_hides_are_told_also_by_tags
         # On nothing, or on what this account may not see: nobody can tell.
         double.applied["rows"] = []
         assert MetadataObject("METALAKE", ()) in (await asked(double)).restricted
+        # A later version of them is not known here, and hides something all the same.
+        double.policies["later"], double.applied["later"] = "system_row_filter_v2", [("TABLE", "pg.shop.z")]
+        later = [one for one in (await asked(double)).restrictions if one.name == "later"]
+        assert [(one.expression, [str(each) for each in one.objects]) for one in later] == [
+            ("", ["table pg.shop.z"])
+        ]
         double.applied["mask"] = [("TAG", "unknown")]
         with pytest.raises(CatalogUnavailable, match="on a tag whose objects are not listed"):
             await asked(double)
         double.hidden = {"rows": 404}
         with pytest.raises(CatalogUnavailable, match="does not list the objects with the policy `rows`"):
             await asked(double)
+
+
+async def test_a_policy_that_asks_about_a_group_which_nobody_knows_is_not_enforced() -> None:
+    double = filled()
+    rows = 'filter := true if not is_group_member("{}") else := col("owner") == session_user()'
+    mask = 'mask := action("show-last-4") if is_group_member("{}") else := action("replace-with-null")'
+    double.policies = {f"{name}-{kind.split('_')[1]}": kind for name in ("staff", "stuff") for kind in
+                       ("system_row_filter", "system_column_mask")}  # fmt: skip
+    double.contents = {
+        name: {"expression": (rows if name.endswith("row") else mask).format(name.split("-")[0])}
+        for name in double.policies
+    }
+    double.applied = {name: [("TABLE", "pg.shop.person")] for name in double.policies}
+    async with running(double):
+        for privileges in (True, False):
+            found = await asked(double, privileges=privileges)
+            expressions = {one.name: bool(one.expression) for one in found.restrictions}
+            assert expressions == {
+                "staff-row": True, "staff-column": True, "stuff-row": False, "stuff-column": False,
+            }  # fmt: skip
+            assert [str(one) for one in found.restricted] == ["table pg.shop.person"]
 
 
 async def test_policies_that_are_understood_come_with_what_they_are_on() -> None:
@@ -243,11 +275,12 @@ async def test_policies_that_are_understood_come_with_what_they_are_on() -> None
     }
     async with running(double):
         found = await asked(double)
-    assert [(one.name, one.hides, one.expression) for one in found.restrictions] == [
+    enforced = [one for one in found.restrictions if one.expression]
+    assert [(one.name, one.hides, one.expression) for one in enforced] == [
         ("mask", "values", mask),
         ("rows", "rows", rows),
     ]
-    on = {one.name: [str(each) for each in one.objects] for one in found.restrictions}
+    on = {one.name: [str(each) for each in one.objects] for one in enforced}
     assert on["mask"] == ["column pg.shop.person.card", "schema pg.shop"]
     assert on["rows"] == ["table pg.shop.person"]
     # A filter of a column, a mask of a view, a name with dots, and what is not understood are closed.
@@ -258,8 +291,11 @@ async def test_policies_that_are_understood_come_with_what_they_are_on() -> None
         "table pg.shop.a",
         "column pg.shop.b.c",
     }
+    # They say so themselves too: rules are put in force one after the other.
+    told = {str(each) for one in found.restrictions if not one.expression for each in one.objects}
+    assert told == {str(one) for one in found.restricted}
     (person, other) = (("pg", "shop", "Person"), ("pg", "other", "person"))
-    by_name = {one.name: one for one in found.restrictions}
+    by_name = {one.name: one for one in enforced}
     assert by_name["rows"].covers(person)
     assert not by_name["rows"].covers(other)
     assert by_name["mask"].list_columns(person) == ["card"]

@@ -27,10 +27,17 @@ REMOVALS = (
     Removal("rest-name-below-table", "no table is taken for a part of another", Never(), TABLES),
     # -- who may have a table
     Removal("rest-obliged-refused", "who has obligations does not get the files", Never(), TABLES),
+    Removal("rest-hidden-columns", "columns that may not be selected oblige", DropOperand(1), TABLES),
     Removal("rest-former-columns", "columns of before count", Becomes("table"), TABLES),
     Removal("rest-own-restrictions", "what the catalog restricts counts", DropOperand(1), TABLES),
     Removal("rest-own-not-understood", "restrictions that are not understood refuse", Never(), TABLES),
     Removal("rest-limit", "a call counts as a statement", Deleted(), "rest.test_limits"),
+    Removal(
+        "rest-limit-together",
+        "limits of all tables of a transaction hold",
+        Becomes("[verdict]"),
+        "rest.test_limits",
+    ),
     Removal("rest-exists-visible", "what may not be known of is not there", Always(), TABLES),
     Removal("rest-list-namespaces", "namespaces are of who may know of them", Always(), TABLES),
     Removal("rest-list-tables", "tables are of who may know of them", Becomes("[True] * len(names)"), TABLES),
@@ -39,6 +46,7 @@ REMOVALS = (
     # -- logins to files
     Removal("rest-logins-withheld", "not everybody has logins to files", DropOperand(0), TABLES),
     Removal("rest-signing", "nothing is signed", DropOperand(2), TABLES),
+    Removal("rest-credentials-restricted", "who has to enforce has no logins", Never(), TABLES),
     Removal(
         "rest-credentials-overwrite",
         "logins are of who may overwrite",
@@ -49,6 +57,7 @@ REMOVALS = (
     # -- what enforces
     Removal("rest-stricter", "what shows less is given where the operator allows it", Never(), PREDICATES),
     Removal("rest-denied-predicate", "a mask that denies conditions has no action", Never(), PREDICATES),
+    Removal("rest-restrict-hidden", "hidden columns are NULL, or nothing is given", Never(), TABLES),
     Removal(
         "rest-null-compares",
         "NULL is neither equal nor unequal",

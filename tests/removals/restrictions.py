@@ -18,6 +18,20 @@ REMOVALS = (
         "catalog.test_metalake_client",
     ),
     Removal(
+        "metalake-closed-twice",
+        "policies that are not enforced close by themselves",
+        Never(),
+        "catalog.test_metalake_client",
+    ),
+    Removal("metalake-operators", "no policy nests too deep", Never(), "catalog.test_gravitino_policies"),
+    Removal(
+        "metalake-group",
+        "a group that nobody knows has no members, and others do not show more for it",
+        Never(),
+        "catalog.test_metalake_client",
+    ),
+    Removal("restrictions-own-fault", "a table that closes itself stays closed", Always(), LAKES),
+    Removal(
         "metalake-nested", "what a namespace has those in it have", Becomes("folded[:2] == parts"), LAKES
     ),
     Removal("metalake-conflict", "policies that contradict each other close", Never(), LAKES),

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from gateway.reader.pool import ReaderPool
-from gateway.rest.handles import MAX_HANDLE_AGE_S, MAX_HANDLE_CHARS, SignedHandles
+from gateway.rest.handles import MAX_HANDLE_AGE_S, SignedHandles
 from tests.policy.restricted_tables import schema
 from tests.rest.worlds import COLUMNS, PACK, Served, fault, loaded, serving, told
 
@@ -44,7 +44,7 @@ async def fleet(reader: ReaderPool, *, pack: str = PACK) -> AsyncIterator[tuple[
 async def test_a_handle_is_of_what_it_was_given_for_and_ends() -> None:
     now = 1_000_000.0
     handles, others = (SignedHandles(one, clock=lambda: now) for one in (key, other_key))
-    for text in ("", "p-1", "ü" * 2_000):
+    for text in ("", "p-1", "ü" * 100_000):
         handle = await handles.sign(MEANING, text)
         assert await SignedHandles(key, clock=lambda: now).read(MEANING, handle) == text
         assert await others.read(MEANING, handle) is None
@@ -63,7 +63,7 @@ async def test_a_handle_is_of_what_it_was_given_for_and_ends() -> None:
         "=",
         "p-1",
         "a",
-        "A" * (MAX_HANDLE_CHARS + 1),
+        "A" * 10_000,
         "ü",
         "AAAA",
         handle + "\n",

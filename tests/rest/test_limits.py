@@ -67,3 +67,31 @@ async def test_a_change_of_several_statements_counts_once(reader: ReaderPool) ->
             reply = await served.ask("root", f"{TABLES}/plain", method="POST", body=body)
             assert reply.status == status, reply
         assert len(served.upstream.sent("POST")) == 2
+
+
+async def test_a_transaction_counts_once_by_the_limits_of_all_of_its_tables(reader: ReaderPool) -> None:
+    bounds = "on: {catalog: lake, database: shop, table: plain}, statements_per_day: 1"
+    pack = limited(bounds).replace("groups: [analysts], set_by", "users: [root], set_by")
+    async with serving(reader, pack=pack) as served:
+        changes = [
+            {
+                "identifier": {"namespace": ["shop"], "name": name},
+                "requirements": [],
+                "updates": [{"action": "set-properties", "updates": {"meta.a": "b"}}],
+            }
+            for name in ("gone", "plain")
+        ]
+        for status in (200, 403):
+            body = {"table-changes": changes}
+            reply = await served.ask("root", "/v1/lake/transactions/commit", method="POST", body=body)
+            assert reply.status == status, reply
+        assert len(served.upstream.sent("POST")) == 1
+
+
+async def test_logins_to_files_are_not_had_past_a_limit(reader: ReaderPool) -> None:
+    bounds = "on: {catalog: lake, database: shop, table: plain}, filtered_by: [born]"
+    pack = limited(bounds).replace("groups: [analysts], set_by", "users: [root], set_by")
+    async with serving(reader, pack=pack) as served:
+        served.upstream.replies["credentials"] = {"storage-credentials": [{"prefix": "s3", "config": {}}]}
+        for name, status in (("plain", 403), ("gone", 200)):
+            assert (await served.ask("root", f"{TABLES}/{name}/credentials")).status == status

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from gateway.pipeline import Rules
 from gateway.reader.pool import ReaderPool
 from tests.policy.restricted_tables import schema
 from tests.rest.worlds import CANARY, COLUMNS, PACK, fault, loaded, serving, told
@@ -93,6 +94,34 @@ async def test_denied_columns_are_null_where_the_operator_says_so(reader: Reader
         assert (await served.load_table("bob", "partly")).status == 403
         # All columns are denied: there is nothing to give.
         assert (await served.load_table("engine", "gone")).status == 403
+
+
+async def test_columns_that_a_star_leaves_out_are_in_no_files_either(reader: ReaderPool) -> None:
+    async with serving(reader, rules=Rules(star="visible")) as served:
+        assert "columns that you may not select" in fault(await served.load_table("bob", "partly"))
+        # Who enforces restrictions is told of none for them.
+        told_why = fault(await served.load_table("engine", "partly"))
+        assert "it has columns that you may not select" in told_why
+        assert (await served.load_table("root", "partly")).status == 200
+
+
+async def test_who_has_to_enforce_has_no_logins_to_files(reader: ReaderPool) -> None:
+    """By policies the engine may overwrite the table, and sees all of it; its catalog restricts it."""
+    pack = PACK.replace("users: [root]", "users: [root, engine]")
+    async with serving(reader, pack=pack) as served:
+        login = {"storage-credentials": [{"prefix": "s3://", "config": {"s3.session-token": CANARY}}]}
+        served.upstream.replies["credentials"] = login
+        served.upstream.tables["shop", "plain"] |= login
+        path = "/v1/lake/namespaces/shop/tables/plain/credentials"
+        assert "storage-credentials" in told(await served.load_table("engine", "plain"))
+        assert (await served.ask("engine", path)).status == 200
+        served.upstream.tables["shop", "plain"]["read-restrictions"] = {
+            "required-column-projections": [{"field-id": 2, "action": "replace-with-null"}]
+        }
+        restricted = told(await served.load_table("engine", "plain"))
+        assert restricted["read-restrictions"]
+        assert "storage-credentials" not in restricted
+        assert (await served.ask("engine", path)).status == 403
 
 
 async def test_credentials_are_for_who_may_overwrite(reader: ReaderPool) -> None:

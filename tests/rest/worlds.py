@@ -179,7 +179,15 @@ class Upstream:
 class Served:
     """A service over a double, and who asks it."""
 
-    def __init__(self, upstream: Upstream, reader: ReaderPool, *, pack: str = PACK, more: str = "") -> None:
+    def __init__(
+        self,
+        upstream: Upstream,
+        reader: ReaderPool,
+        *,
+        pack: str = PACK,
+        more: str = "",
+        rules: Rules | None = None,
+    ) -> None:
         self.upstream = upstream
         self.pack = pack
         text = SETTINGS.replace("URL", upstream.url) + more
@@ -192,7 +200,7 @@ class Served:
         self.ledger = FakeLedger()
         self.restrictions = CatalogRestrictions(SparkCatalogs(self.settings.catalogs))
         self.dependencies = Dependencies(
-            judge=partial(judge, reader=reader, rules=Rules()),
+            judge=partial(judge, reader=reader, rules=rules or Rules()),
             policies=FakePolicies(lambda: self.policies, engine_for),
             catalog=self.catalog,
             restrictions=self.restrictions,
@@ -242,7 +250,9 @@ class Served:
 
 
 @contextlib.asynccontextmanager
-async def serving(reader: ReaderPool, *, pack: str = PACK, more: str = "") -> AsyncIterator[Served]:
+async def serving(
+    reader: ReaderPool, *, pack: str = PACK, more: str = "", rules: Rules | None = None
+) -> AsyncIterator[Served]:
     """A service whose catalog has the tables that the pack speaks of."""
     upstream = Upstream()
     for name in ("plain", "rows", "masks", "both", "partly", "gone"):
@@ -255,7 +265,7 @@ async def serving(reader: ReaderPool, *, pack: str = PACK, more: str = "") -> As
     site = web.TCPSite(runner, "127.0.0.1", 0)
     await site.start()
     upstream.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
-    served = Served(upstream, reader, pack=pack, more=more)
+    served = Served(upstream, reader, pack=pack, more=more, rules=rules)
     try:
         yield served
     finally:
