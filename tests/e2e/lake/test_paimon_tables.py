@@ -252,7 +252,6 @@ CALL paimon.sys.compact(table => 'shop.customer', where => "assert_true(email = 
 CALL paimon.sys.migrate_table('hive', 'shop.customer')
 CALL sys.compact('shop.customer')
 ANALYZE TABLE customer COMPUTE STATISTICS FOR ALL COLUMNS
-SHOW CREATE TABLE customer
 SHOW PARTITIONS customer
 SET `spark.sql.catalog.paimon.warehouse` = '/tmp'
 EXPLAIN EXTENDED SELECT * FROM `customer$files`
@@ -269,6 +268,15 @@ def test_no_way_past_the_masks(lake: LakeSpark, twins: Twins, text: str) -> None
     message = twins.refusal(text.replace("{warehouse}", warehouse))
     assert message.startswith("[SLUICE_") or "[UNRESOLVED_COLUMN" in message, message
     assert not told(message)
+
+
+def test_the_statement_of_a_table_says_what_may_be_seen(lake: LakeSpark, twins: Twins) -> None:
+    answer = twins.ours.ask("SHOW CREATE TABLE customer")
+    assert not answer.error
+    ((statement,),) = answer.rows
+    assert "USING paimon" in statement
+    for hidden in (str(lake.warehouse), "LOCATION", "path", "EMEA", *CANARIES):
+        assert hidden not in statement
 
 
 def test_whoever_may_see_all_is_given_what_paimon_gives(lake: LakeSpark, gateway: RunningGateway) -> None:
