@@ -969,7 +969,7 @@ REMOVALS = (
     Removal(
         "explain-described-formats",
         "a plan that describes a table has what its connector tells",
-        DropOperand(2),
+        DropOperand(6),
         "pipeline.test_objects",
     ),
     Removal(
