@@ -117,7 +117,8 @@ class World:
         return None if table is None else replace(table, name=name)
 
     def _table(self, name: str, columns: dict[str, str]) -> Table:
-        return Table(name=_name(name), kind=TableKind.TABLE, columns=_columns(columns))
+        provider = self.data.get("providers", {}).get(name)
+        return Table(name=_name(name), kind=TableKind.TABLE, columns=_columns(columns), provider=provider)
 
     def _view(self, name: str, view: dict[str, Any]) -> Table:
         columns = _columns(view["columns"])

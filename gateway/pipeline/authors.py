@@ -188,7 +188,7 @@ async def require_of_author(
         if one.name in seen or one.view is None:
             continue  # code is what `execute` decides on
         seen.add(one.name)
-        body = await read_body(one.view.text, reader)
+        body = await read_body(one, reader)
         named = bodies.body(body, one) if body is not None and len(seen) <= MAX_BODIES else None
         if named is None:
             return None

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Final
 
-from gateway.model.catalog import FUNCTION, CatalogSnapshot, TableKind, TableName, ViewBody
+from gateway.model.catalog import FUNCTION, CatalogSnapshot, Table, TableKind, TableName
 from gateway.model.files import SESSION_CATALOG
 from gateway.model.reading import Reading, RelationRole
 from gateway.model.resource import Resource
@@ -73,7 +73,7 @@ async def read_by(
             bodies += 1
             if name.version != FUNCTION:
                 begins = (table.view.catalog, table.view.database)
-            pending += [(one, begins) for one in await _within(table.view, begins, reader)]
+            pending += [(one, begins) for one in await _within(table, begins, reader)]
     return NeedsCatalog(tuple(unknown), promotes=False) if unknown else frozenset(found)
 
 
@@ -97,14 +97,11 @@ async def session_asked(
             return f"calls {name}, whose behavior Spark does not report completely"
         if table.view is None:
             continue  # code is what `execute` decides on
-        reading = await read_body(table.view.text, judging.reader)
+        reading = await read_body(table, judging.reader)
         if reading is None:
             return f"calls {name}, whose body cannot be parsed"
         if not names_alone and (reading.identities or names_session(reading)):
-            return (
-                f"calls {name}, which depends on current_user() or on the session's catalog, database "
-                "or time zone"
-            )
+            return f"calls {name}, which {_DEPENDS}"
         for one in reading.relations:
             if one.role is not RelationRole.CTE and len(one.parts) < _IN_A_CATALOG:
                 return _in_the_session(name, one.parts)
@@ -114,6 +111,45 @@ async def session_asked(
             # With its catalog Spark takes no name of a function in a body.
             pending += _in_sql([replace(TableName.of((SESSION_CATALOG, *parts)[-3:]), version=FUNCTION)])
     return None
+
+
+async def explain_asking_view(named: Iterable[TableName], judging: Judging) -> str | NeedsCatalog | None:
+    """Say which of the views that the text of a policy reads, in functions and other views too, asks who the
+    user is or what the session says, or calls what does.
+
+    INVARIANT (a policy's text means what it says): Spark reads these as they are stored. Nobody's name is
+    written into them, and over Spark Connect they ask for whoever Spark runs as.
+    """
+    reader, catalog = judging.reader, judging.snapshot.catalog
+    context = SessionContext()
+    begins = (context.catalog, ".".join(context.namespace))
+    pending = [(name.fold(), begins) for name in named]
+    seen: set[TableName] = set()
+    unknown: dict[TableName, None] = {}
+    bodies = 0
+    while pending:
+        name, begins = pending.pop()
+        if name in seen or (name.version == FUNCTION and name.catalog != SESSION_CATALOG):
+            continue
+        seen.add(name)
+        if not catalog.knows(name):
+            unknown[name] = None
+        table = catalog.table(name)
+        if table is None or table.view is None:
+            continue
+        bodies += 1
+        reading = await read_body(table, reader) if bodies <= MAX_BODIES else None
+        if reading is None:
+            return f"reads {name}, whose text cannot be parsed, or reads too many other views"
+        if reading.identities or names_session(reading):
+            return f"reads {name}, which {_DEPENDS}"
+        if name.version != FUNCTION:
+            begins = (table.view.catalog, table.view.database)
+        pending += [(one, begins) for one in _list_named(reading, begins)]
+    return NeedsCatalog(tuple(unknown), promotes=False) if unknown else None
+
+
+_DEPENDS = "depends on current_user() or on the session's catalog, database or time zone"
 
 
 def _in_the_session(function: TableName, parts: tuple[str, ...]) -> str:
@@ -128,11 +164,13 @@ def _in_sql(called: Iterable[TableName]) -> Iterator[TableName]:
     return (name.fold() for name in called if name.catalog.lower() == SESSION_CATALOG)
 
 
-async def _within(view: ViewBody, begins: tuple[str, str], reader: ReaderPort) -> list[TableName]:
+async def _within(of: Table, begins: tuple[str, str], reader: ReaderPort) -> list[TableName]:
     """Return what the body of a function, or the text of a view, names."""
-    reading = await read_body(view.text, reader)
-    if reading is None:
-        return []
+    reading = await read_body(of, reader)
+    return [] if reading is None else _list_named(reading, begins)
+
+
+def _list_named(reading: Reading, begins: tuple[str, str]) -> list[TableName]:
     scans = [(one.parts, "") for one in reading.relations if one.role is RelationRole.SCAN]
     calls = [(parts, FUNCTION) for parts in list_called_functions(reading)]
     named = ((_whole(parts, begins), version) for parts, version in (*scans, *calls))
@@ -150,9 +188,14 @@ def _whole(parts: tuple[str, ...], begins: tuple[str, str]) -> TableName | None:
     return TableName(catalog, database, parts[0]) if len(parts) == 1 else TableName(catalog, *parts)
 
 
-async def read_body(text: str, reader: ReaderPort) -> Reading | None:
-    """Read the body of a function, which is an expression or a query, or the text of a view."""
-    for reading in (await reader.read_expression(text), await reader.read(text)):
+async def read_body(of: Table, reader: ReaderPort) -> Reading | None:
+    """Read the body of a function, which is an expression or a query, or the text of a view, which is a
+    query: `TABLE t` could be either."""
+    if of.view is None:
+        return None
+    is_query = of.name.version != FUNCTION or of.view.is_table  # RULE (view-text-query)
+    for read in (reader.read,) if is_query else (reader.read_expression, reader.read):
+        reading = await read(of.view.text)
         if isinstance(reading, Reading) and not reading.commands:
             return reading
     return None

@@ -12,7 +12,13 @@ from gateway.model.principal import Principal
 from gateway.model.reading import ExpressionNode, Reading, RelationRole
 from gateway.model.reading_settings import VARIABLES_MARK
 from gateway.model.statement import AnswerFilter, NeedsCatalog, ScanRecord, SessionContext
-from gateway.pipeline.functions import list_text_functions, read_by, session_asked, tables_among
+from gateway.pipeline.functions import (
+    explain_asking_view,
+    list_text_functions,
+    read_by,
+    session_asked,
+    tables_among,
+)
 from gateway.pipeline.judging import Judging, RewrittenStatement
 from gateway.pipeline.seeing import ColumnAccess
 from gateway.policy.engine import TableView
@@ -403,6 +409,11 @@ async def _check_text(
     # RULE (policy-functions-of-session)
     if (why := await session_asked(functions, judging)) is not None:
         return Unsupported(f"a policy for {table.name} {why}")
+    asking = await explain_asking_view((*names, *functions), judging)
+    if isinstance(asking, NeedsCatalog):
+        return asking
+    if asking is not None:  # RULE (policy-views-of-user)
+        return Unsupported(f"a policy for {table.name} {asking}")
     called = tables_among(within, judging.snapshot.catalog)
     changes = bool(read) or find_varying(text, reading) is not None
     by_row = may_vary_by_row(reading.functions)

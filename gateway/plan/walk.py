@@ -165,7 +165,9 @@ def _plan_name(plan: pb.Plan) -> str:
     """Return what the record calls a plan."""
     if plan.WhichOneof("op_type") == "command":
         return _camel(plan.command.WhichOneof("command_type") or "")
-    return _relation_name(plan.root)
+    root, first = plan.root, plan.root.limit.input
+    # The first rows of a catalog call are those of the call.
+    return _relation_name(first if first.HasField("catalog") else root)
 
 
 def _relation_name(relation: pb.Relation) -> str:

@@ -12,6 +12,7 @@ import orjson
 
 from gateway.catalog.rest import RestAnswer
 from gateway.model.catalog import TableName
+from gateway.model.definers import is_definer_property
 from gateway.model.statement import Cleared, Refused, Verdict
 from gateway.rest.answers import RestReply, is_same, make_etag, write_view
 from gateway.rest.changes import Changes
@@ -141,6 +142,9 @@ class ServedViews:
             raise forbidden("a view's location cannot be chosen here")
         told = require_texts(body.get("properties") or {}, "`properties`")
         self._require_owner(call, told)
+        # A statement is run without these; here the body goes on as it came.
+        if any(map(is_definer_property, told)):  # RULE (rest-given-definer)
+            raise forbidden("a view's properties do not say who defines it")
         judged_as, text = self._read_version(call, body["view-version"])
         others = {key: one for key, one in told.items() if key != OWNER}
         clause = f" TBLPROPERTIES {write_properties(others)}" if others else ""

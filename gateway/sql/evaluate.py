@@ -332,7 +332,8 @@ class Evaluation:
             # Renamed, a view keeps text and definer, and readers what policies say of what it reads.
             moved = table.kind is TableKind.VIEW and any(name == old for old, _ in required.renamed)
             beneath = name.fold() in obliged_views and not moved
-            if name in required.outlined and not (barred or beneath):  # RULE (explain-described-columns)
+            # RULE (explain-described-columns, explain-described-formats)
+            if name in required.outlined and not (barred or beneath) and is_copied_without_rows(table):
                 continue
             # RULE (create-like-structure)
             if required.structure and name in required.read and not barred and is_copied_without_rows(table):
@@ -474,8 +475,7 @@ class Evaluation:
         return replace(
             rule,
             columns=frozenset(c.name.lower() for c in table.columns) - hidden,  # RULE (described-columns)
-            # RULE (described-view-details)
-            details=plain and required.described.fold() not in obliged_views,
+            details=plain and required.described.fold() not in obliged_views,  # RULE (described-view-details)
         )
 
     def holds(self, privilege: Privilege) -> bool:

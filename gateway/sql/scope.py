@@ -181,7 +181,8 @@ def name_parts(node: Mapping[str, FieldValue], holder: str) -> tuple[str, ...]:
 
 
 def is_copied_without_rows(table: Table) -> bool:
-    """Whether a table that is made like this one has nothing of its rows: what says where they are, be it an
-    address with a password, is copied with the options of tables of other kinds."""
+    """Whether a table that is made like this one, or a plan that describes it, has nothing of its rows. Of
+    other kinds what says where they are, be it an address with a password, is copied with their options, and
+    stands in plans as their connectors write it."""
     of_files = table.kind is TableKind.TABLE and str(table.provider).lower() in SPARK_FORMATS
     return of_files or table.kind is TableKind.VIEW

@@ -10,7 +10,7 @@ import yaml
 from pyspark.sql.connect import functions as F  # noqa: N812  as everybody calls them
 
 from gateway.model.catalog import FUNCTION, TableName
-from gateway.model.statement import Cleared
+from gateway.model.statement import Cleared, Refused
 from gateway.reader.pool import ReaderPool
 from tests.judge_world import CASES, World, with_function
 from tests.pipeline.test_plans import execute
@@ -166,3 +166,48 @@ async def test_a_view_that_is_written_out_calls_nothing_that_means_another_thing
             continue
         assert isinstance(verdict, Cleared), verdict
         assert ("f()" in verdict.forwarded) == (source == "employee")
+
+
+@pytest.mark.parametrize(
+    ("text", "body", "asks"),
+    [
+        ("SELECT id FROM department", "1", ""),
+        ("SELECT id FROM department WHERE hr.f() > 0", "1", ""),
+        ("SELECT id FROM department WHERE name = current_user()", "1", "mine"),
+        ("SELECT id FROM department WHERE name = user", "1", "mine"),
+        ("SELECT id FROM department WHERE name = current_database()", "1", "mine"),
+        ("SELECT id FROM department WHERE name = spark_catalog.hr.f()", "current_user()", "f"),
+        ("SELECT id FROM department WHERE name = hr.g()", "current_user()", "f"),
+        ("SELECT id FROM inner", "1", "inner"),
+        ("SELECT id FROM spark_catalog.hr.inner JOIN elsewhere.nothing", "1", "inner"),
+        ("TABLE inner", "1", "inner"),
+        ("(SELECT id", "1", "mine"),
+    ],
+)
+@pytest.mark.parametrize("by", ["view", "function"])
+async def test_a_view_in_a_policy_means_the_same_for_each_user(
+    reader: ReaderPool, text: str, body: str, asks: str, by: str
+) -> None:
+    """Nobody's name is written into it: over Spark Connect it would ask for whoever Spark runs as."""
+    data = yaml.safe_load((Path(CASES) / "world.yaml").read_text())
+    reads = "SELECT m.id FROM spark_catalog.hr.mine m"
+    filter_ = f"fit.id IN ({reads})" if by == "view" else "fit.id = spark_catalog.hr.h()"
+    data["pack"] = data["pack"].replace(FILTER, filter_) + MORE
+    for name, told in (
+        ("mine", text),
+        ("inner", "SELECT id FROM department WHERE session_user() = name"),
+    ):
+        view = {"columns": {"id": "int"}, "text": told, "database": "hr", "output": ["id"]}
+        data["views"][f"spark_catalog.hr.{name}"] = view
+    made = with_function(with_function(World(data), CALLED, body), replace(CALLED, table="g"), "hr.f()")
+    made = with_function(made, replace(CALLED, table="h"), f"(SELECT max(id) FROM ({reads}))")
+    query = "SELECT id FROM sales.fit"
+    for verdict in (
+        await made.judge(query, reader, user="bob"),
+        await made.judge_plan(execute(sql(query)), reader, user="bob"),
+    ):
+        if not asks:
+            assert isinstance(verdict, Cleared), verdict
+            continue
+        assert isinstance(verdict, Refused), verdict
+        assert f"reads spark_catalog.hr.{asks}, wh" in verdict.message

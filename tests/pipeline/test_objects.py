@@ -79,6 +79,21 @@ async def test_a_table_is_made_like_one_of_files_of_which_rows_are_hidden(
         assert isinstance(await world.judge(text, reader, user="bob"), Refused)
 
 
+@pytest.mark.parametrize(
+    ("provider", "passes"),
+    [("parquet", True), ("CSV", True), ("jdbc", False), ("delta", False), ("iceberg", False), (None, False)],
+)
+async def test_a_plan_describes_a_table_of_files_of_which_rows_are_hidden(
+    reader: ReaderPool, provider: str | None, passes: bool
+) -> None:
+    """Others stand in the plan as their connector writes them: with properties, addresses and counts."""
+    world = World()
+    fit = TableName("spark_catalog", "sales", "fit")
+    world.tables[fit] = replace(world.tables[fit], provider=provider)
+    for text in ("EXPLAIN DESCRIBE sales.fit", "EXPLAIN EXTENDED SHOW TBLPROPERTIES sales.fit"):
+        assert isinstance(await world.judge(text, reader, user="bob"), Refused) is not passes
+
+
 async def test_it_is_refused_in_plans(reader: ReaderPool) -> None:
     world = world_with("METRIC_VIEW")
     for frame in (

@@ -1040,6 +1040,7 @@ async def test_the_first_row_of_a_call_with_one_row(world: World, reader: Reader
         assert isinstance(first, Cleared)
         assert forwarded(first).root.limit.input == forwarded(whole).root
         assert (first.answer, first.effects, first.read_only) == (whole.answer, whole.effects, False)
+        assert first.plan_class == whole.plan_class
         hidden = await world.judge_plan(first_of(call), reader, user="eve")
         asked = await world.judge_plan(call, reader, user="eve")
         assert type(hidden) is type(asked)

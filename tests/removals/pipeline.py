@@ -965,6 +965,13 @@ REMOVALS = (
         Never(),
         "pipeline.test_functions",
     ),
+    Removal("view-text-query", "the text of a view is a query", Becomes("False"), "pipeline.test_functions"),
+    Removal(
+        "policy-views-of-user",
+        "views in policies mean the same for each user",
+        Never(),
+        "pipeline.test_functions",
+    ),
     Removal(
         "view-functions-move",
         "a view is not written out whose functions would read something else there",

@@ -72,6 +72,7 @@ REMOVALS = (
     Removal("rest-commit-obliged", "nothing is committed to a table with obligations", Never(), CHANGES),
     Removal("rest-owner-of-created", "who creates a table owns it", Deleted(), CHANGES),
     Removal("rest-owner-changed", "nobody makes himself the owner", Never(), CHANGES),
+    Removal("rest-given-definer", "nobody says who defines a view", Never(), PLANS),
     Removal("rest-commit-bound", "a commit is of the table that was judged", Becomes("[]"), CHANGES),
     Removal("rest-unused-schema", "no schema is added that was not judged", Never(), CHANGES),
     Removal("rest-id-of-other-data", "an id stays with its data", Never(), CHANGES),

@@ -246,6 +246,18 @@ REMOVALS = (
         "session.test_conditions",
     ),
     Removal(
+        "description-in-batches",
+        "a description in batches is read from its beginning",
+        Never(),
+        "session.connect.test_answers",
+    ),
+    Removal(
+        "scripts-to-their-end",
+        "a script goes on to its end, whether or not its client reads what it answers",
+        DropOperand(1),
+        "session.connect.test_judged",
+    ),
+    Removal(
         "description-end",
         "what follows the details of a description is not them",
         Never(),

@@ -967,6 +967,12 @@ REMOVALS = (
         "pipeline.test_pipeline",
     ),
     Removal(
+        "explain-described-formats",
+        "a plan that describes a table has what its connector tells",
+        DropOperand(6),
+        "pipeline.test_objects",
+    ),
+    Removal(
         "notes-past-obligations",
         "who does not see all of a table does not say how it is written",
         Becomes("()"),

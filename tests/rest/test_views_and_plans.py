@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from gateway.model.catalog import Column, Table, TableKind, TableName, ViewBody
+from gateway.model.definers import definer_property
 from gateway.reader.pool import ReaderPool
 from tests.rest.worlds import CANARY, Served, fault, serving, told
 
@@ -114,6 +115,31 @@ async def test_a_view_is_made_of_a_text_that_was_judged(
         if status == 200:
             recorded = [event.body["reqData"] for event in served.ledger.of("decided")]
             assert recorded[-1] == f"CREATE OR REPLACE VIEW `lake`.`shop`.`v` AS {TEXT}"
+
+
+@pytest.mark.parametrize("upper", [False, True])
+async def test_no_property_says_who_defines_a_view(reader: ReaderPool, upper: bool) -> None:
+    """SQL leaves them out of the statement; a body goes on as it came."""
+    async with serving(reader) as served:
+        with_view(served, "v", TEXT)
+        served.policies = served.load(
+            served.pack.replace("access: [use, show, select]", "access: [use, show, select, create, drop]")
+        )
+        key, value = definer_property(TEXT, "hal")
+        given = {"meta.a": "b", key.upper() if upper else key: value}
+        body = {
+            "name": "new",
+            "schema": {"fields": []},
+            "view-version": version_of(TEXT),
+            "properties": given,
+        }
+        reply = await served.ask("bob", "/v1/lake/namespaces/shop/views", method="POST", body=body)
+        assert reply.status == 403, reply
+        assert "do not say who defines it" in fault(reply)
+        updates = [{"action": "set-properties", "updates": given}]
+        path, body = "/v1/lake/namespaces/shop/views/v", {"requirements": [], "updates": updates}
+        assert (await served.ask("bob", path, method="POST", body=body)).status == 403
+        assert not served.upstream.sent("POST")
 
 
 async def test_plans_are_of_whoever_may_load_and_of_one_table(reader: ReaderPool) -> None:

@@ -6,7 +6,7 @@ shape that Spark 4 is known to give it raises UnknownShape, and nothing of it ma
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -48,6 +48,8 @@ def filter_responses(
     again after any response that was shown finds the next batch whole. Raises UnknownShape and ProtobufError.
     """
     answer = _FilteredAnswer(rule, visible, described, max_rows, max_bytes)
+    if rule.filter is AnswerFilter.DESCRIBE_TABLE:  # RULE (description-in-batches)
+        answer.take_together(row for rows in _read_batches(responses, max_rows, max_bytes) for row in rows)
     shown = [changed for data in responses if (changed := answer.take(Response(data))) is not None]
     answer.end()
     return shown
@@ -65,12 +67,8 @@ def tables_in_batches(
     show. Raises UnknownShape and ProtobufError."""
     if rule.filter is not AnswerFilter.TABLE_EXTENDED:
         return []
-    batches, found = _Batches(max_rows, max_bytes), list[TableName]()
-    for response in map(Response, responses):
-        read = batches.read(response.batch) if response.case == "arrow_batch" else None
-        if read is not None:
-            found += list_extended_tables(rule, read[1], visible)
-    return found
+    batches = _read_batches(responses, max_rows, max_bytes)
+    return [table for rows in batches for table in list_extended_tables(rule, rows, visible)]
 
 
 def tables_in_sql_result(
@@ -186,6 +184,17 @@ class _Batches:
         return bool(self._chunks)
 
 
+def _read_batches(
+    responses: Sequence[bytes], max_rows: int, max_bytes: int
+) -> Iterator[list[tuple[object, ...]]]:
+    """Yield the rows of each batch of one execution."""
+    batches = _Batches(max_rows, max_bytes)
+    for response in map(Response, responses):
+        read = batches.read(response.batch) if response.case == "arrow_batch" else None
+        if read is not None:
+            yield read[1]
+
+
 class _FilteredAnswer:
     """Filters the responses of one execution, one after the other."""
 
@@ -204,6 +213,13 @@ class _FilteredAnswer:
         self._first: bool = True
         self._shown: int | None = 0
         """Rows shown so far; None when the batches before are not known."""
+        self._together: Sequence[Sequence[object]] | None = None
+        """Rows to show in place of those of all batches."""
+
+    def take_together(self, rows: Iterable[tuple[object, ...]]) -> None:
+        """Filter the rows of all batches at once, where a row is read by those before it, and show them in
+        the place of the first: Spark puts the rows of a command into as many batches as it has cores."""
+        self._together = filter_rows(self._rule, list(rows), self._visible, self._described)
 
     def take(self, response: Response) -> bytes | None:
         """Return what the client gets in the place of a response; None for a chunk before the last."""
@@ -224,7 +240,10 @@ class _FilteredAnswer:
         if read is None:
             return None
         schema, rows = read
-        shown = filter_rows(self._rule, rows, self._visible, self._described)
+        if self._together is None:
+            shown = filter_rows(self._rule, rows, self._visible, self._described)
+        else:
+            shown, self._together = list(self._together), ()
         if self._first and batch.start:
             self._shown = None
         self._first = False

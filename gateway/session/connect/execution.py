@@ -439,4 +439,6 @@ def _is_buffered(cleared: Cleared, options: ExecutionOptions) -> bool:
     happens."""
     filtered = cleared.answer.filter is not AnswerFilter.RELAY
     changed = filtered or bool(cleared.original_relation)
-    return options.internal or changed or changes_names(cleared.effects)
+    # RULE (scripts-to-their-end)
+    lasting = changes_names(cleared.effects) or cleared.names_until_end
+    return options.internal or changed or lasting

@@ -168,7 +168,9 @@ A view is written out with what policies leave of its tables wherever a statemen
 without the filter, so that it has no values of policies; so does `explain()` of a DataFrame. It names the
 directory of the table. Plans with statistics or code, over temporary views, over views with obligations and
 over tables with hidden columns are refused. Of commands on such a table DESCRIBE, SHOW COLUMNS, SHOW
-TBLPROPERTIES and SHOW CREATE TABLE are explained; CACHE TABLE is not, since its plan is of all rows.
+TBLPROPERTIES and SHOW CREATE TABLE are explained where its format is one of Spark's own: others stand in
+the plan as their connectors write them, with properties and addresses. CACHE TABLE is not, since its plan is
+of all rows.
 
 `COMMENT ON TABLE` and properties that are notes want `alter` alone: nothing of a table's rows depends on
 them. `ANALYZE TABLE` counts hidden rows for everybody's plans, and is refused.

@@ -19,9 +19,10 @@ from hypothesis import strategies as st
 from gateway.model.catalog import TableName
 from gateway.model.resource import Resource
 from gateway.model.statement import RELAY, AnswerFilter, AnswerRule
-from gateway.session.answers import UnknownShape
+from gateway.session.answers import UnknownShape, filter_rows
 from gateway.session.connect.answers import filter_responses, patch_sql_result, tables_in_batches
 from gateway.wire.connect import pb, serialize
+from tests.session.test_answers import DESCRIBED
 
 RECORDED: dict[str, list[str]] = json.loads(
     (Path(__file__).parent / "recorded_answers.json").read_text(encoding="utf-8")
@@ -470,3 +471,36 @@ def test_what_a_list_tells_of_tables_is_what_describe_would_show() -> None:
     ]
     with pytest.raises(UnknownShape):
         tables_in_batches(EXTENDED, whole, visible, max_rows=2)
+
+
+DESCRIPTION = pa.schema([pa.field(name, pa.string()) for name in ("col_name", "data_type", "comment")])
+ONE_COLUMN = pa.schema([pa.field(name, pa.string()) for name in ("info_name", "info_value")])
+OF_ONE = [("col_name", "salary"), ("data_type", "int"), ("comment", None), ("min", "1"), ("max", "9")]
+
+
+def in_batches(rows: Sequence[Sequence[Any]], size: int, schema: Any) -> list[Any]:
+    return [batch(rows[at : at + size], offset=at, schema=schema) for at in range(0, len(rows), size)]
+
+
+@pytest.mark.parametrize("size", range(1, len(DESCRIBED) + 1))
+@pytest.mark.parametrize("columns", [None, frozenset({"id", "day", "salary"}), frozenset({"id", "day"})])
+def test_a_description_in_batches_tells_what_it_tells_in_one(
+    columns: frozenset[str] | None, size: int
+) -> None:
+    """Spark puts the rows of a command into as many batches as it has cores, and what one means is said by a
+    heading that may be in another."""
+    rule = AnswerRule(filter=AnswerFilter.DESCRIBE_TABLE, columns=columns, details=False)
+    told = filter_rows(rule, DESCRIBED, everything)
+    answer = [response(), *in_batches(DESCRIBED, size, DESCRIPTION), response()]
+    after = filtered(rule, answer, everything)
+    assert [tuple(row.values()) for row in rows_of(after)] == told
+    assert len(after) == len(answer)
+    assert not any(b"file:/wh/t" in one or b"12 bytes" in one for one in after)
+
+
+@pytest.mark.parametrize("size", range(1, len(OF_ONE) + 1))
+def test_a_description_of_a_column_in_batches(size: int) -> None:
+    answer = in_batches(OF_ONE, size, ONE_COLUMN)
+    for columns, details, count in (("salary", True, 5), ("salary", False, 3), ("id", True, 0)):
+        rule = AnswerRule(filter=AnswerFilter.DESCRIBE_TABLE, columns=frozenset({columns}), details=details)
+        assert len(rows_of(filtered(rule, answer, everything))) == count

@@ -209,6 +209,33 @@ async def test_what_a_text_that_is_all_of_a_plan_changes_in_the_session_counts(r
     world.require_balance()
 
 
+async def test_a_view_that_a_whole_plan_made_is_made_again_when_policies_change(reader: ReaderPool) -> None:
+    world = Judged(reader)
+    await world.bobs(whole("CREATE TEMPORARY VIEW staff AS SELECT id, name FROM hr.employee"))
+    await world.bobs(whole("SELECT name FROM staff"))
+    world.spark.received.clear()
+    world.new_mask("APAC")
+    await world.bobs(whole("SELECT name FROM staff"))
+    assert [text.split(" ")[:2] for text in world.spark.received] == [
+        ["DROP", "VIEW"],
+        ["ROOT", "CREATE"],
+        ["ROOT", "SELECT"],
+    ]
+    assert any(b"APAC" in one.forwarded_plan for one in world.cleared)
+    assert world.session().context.temp_views == {"staff"}
+    world.require_balance()
+
+
+async def test_a_script_that_is_all_of_a_plan_is_run_to_its_end(reader: ReaderPool) -> None:
+    """Its names count until then: nobody waits for a client who does not read what it answers."""
+    world = Judged(reader)
+    await world.bobs(whole("BEGIN SELECT name FROM hr.department; END"), reattachable=True)
+    assert world.spark.envelopes[-1].reattachable is False
+    await world.bobs(whole("SELECT name FROM hr.department"), reattachable=True)
+    assert world.spark.envelopes[-1].reattachable is True
+    world.require_balance()
+
+
 async def test_who_has_run_a_command_may_not_have_it_analysed(reader: ReaderPool) -> None:
     """Spark would run it: nothing that was found out of the plan counts for the question about it."""
     world = Judged(reader)
