@@ -127,7 +127,7 @@ async def test_no_property_says_who_defines_a_view(reader: ReaderPool, upper: bo
         )
         key, value = definer_property(TEXT, "hal")
         given = {"meta.a": "b", key.upper() if upper else key: value}
-        body = {
+        body: dict[str, Any] = {
             "name": "new",
             "schema": {"fields": []},
             "view-version": version_of(TEXT),
@@ -137,7 +137,8 @@ async def test_no_property_says_who_defines_a_view(reader: ReaderPool, upper: bo
         assert reply.status == 403, reply
         assert "do not say who defines it" in fault(reply)
         updates = [{"action": "set-properties", "updates": given}]
-        path, body = "/v1/lake/namespaces/shop/views/v", {"requirements": [], "updates": updates}
+        path = "/v1/lake/namespaces/shop/views/v"
+        body = {"requirements": [], "updates": updates}
         assert (await served.ask("bob", path, method="POST", body=body)).status == 403
         assert not served.upstream.sent("POST")
 
