@@ -119,7 +119,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     the next where `of` is odd.
     """
     for item in items:
-        if not is_due(suite_of(item.nodeid)):
+        if not is_due(suite_of(item.nodeid)) and not _runs_daily(item):
             item.add_marker(pytest.mark.night)
     numbers: Counter[str] = Counter()
     for item, mark in _alternatives([item for item in items if _is_tried_one_way(item)]):
@@ -138,6 +138,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
                 numbers[series] += 1
             for mark in turn(number, *marker.args):
                 item.add_marker(mark)
+
+
+def _runs_daily(item: pytest.Item) -> bool:
+    marker = item.get_closest_marker("in_turn")
+    return marker is not None and marker.args == (1,) and not marker.kwargs
 
 
 def _is_tried_one_way(item: pytest.Item) -> bool:

@@ -236,7 +236,6 @@ async def test_a_read_of_a_temporary_view_is_one_of_what_it_was_made_of(place: P
     assert await read("ann", DAY.date()) == expected
 
 
-@pytest.mark.in_turn(1)
 async def test_what_a_client_takes_from_another_run_of_a_gateway_counts(place: Place) -> None:
     """Its gateway ended; the client came back to another after midnight, and again: Spark went on."""
     decided, end = sent("spark.table(…)", 1, operation="o-1", sess="s-1")
@@ -477,7 +476,6 @@ async def test_days_that_went_before_the_roll_ups_came_to_them_count(place: Plac
     assert await place.everything() == found
 
 
-@pytest.mark.in_turn(1)
 async def test_a_statement_that_ends_when_the_archive_alone_has_its_verdict_has_ended(place: Place) -> None:
     """Its gateway had no way to PostgreSQL for as long, say. One was sent at the end of an hour, and judged
     in the next; in PostgreSQL there is nothing of either."""

@@ -254,6 +254,7 @@ async def test_the_statement_in_a_text_is_judged(lab: Lab) -> None:
         "EXECUTE IMMEDIATE (SELECT 'DROP TABLE free')",
         "EXECUTE IMMEDIATE 'SELECT ' || x",
         "EXECUTE IMMEDIATE 'SELECT ?' USING nowhere",
+        "EXECUTE IMMEDIATE 'SELECT 1' USING nowhere",
         "EXECUTE IMMEDIATE 'SELECT ?' USING (SELECT id FROM free)",
         "EXECUTE IMMEDIATE 'SELECT ?' USING transform(array(1), nowhere -> nowhere)",
         "EXECUTE IMMEDIATE 'SELECT * FROM IDENTIFIER(?)' USING x",
