@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -85,9 +86,9 @@ async def run_sample(
 
 
 @pytest.fixture
-def pages() -> TableAccessPages:
+def pages() -> Iterator[TableAccessPages]:
     ran.clear()
-    return TableAccessPages(
+    yield TableAccessPages(
         FakePolicies(),
         find_person,
         look_up,
