@@ -87,7 +87,6 @@ async def run_sample(
 
 @pytest.fixture
 def pages() -> Iterator[TableAccessPages]:
-    ran.clear()
     yield TableAccessPages(
         FakePolicies(),
         find_person,
@@ -98,6 +97,7 @@ def pages() -> Iterator[TableAccessPages]:
         run_sample=run_sample,
         now=lambda: NOW,
     )
+    ran.clear()
 
 
 async def see(
