@@ -453,7 +453,7 @@ async def test_days_that_went_from_postgresql_count_as_before(place: Place) -> N
     await place.fill([dataclasses.replace(decided, body={**decided.body, **views}), end])
     ran = await place.roll_up()
     assert ran.rows_in == 2
-    assert any(line.startswith(f"{DAY:%Y-%m-%d}: 2 hours stay as they are") for line in ran.lines)
+    assert any(line.startswith(f"{DAY:%Y-%m-%d}: 2 hours are unchanged") for line in ran.lines), ran.lines
     # Put back from a copy, both are made anew, without anything new.
     aside.rename(there)
     ran = await place.roll_up()
