@@ -33,7 +33,9 @@ async def until_listening(dsn: str, gateway: str) -> None:
         async with asyncio.timeout(patience()):
             while True:
                 if await connection.fetchval(
-                    "SELECT count(*) FROM pg_stat_activity WHERE application_name = $1", LISTENER + gateway
+                    "SELECT count(*) FROM pg_stat_activity"
+                    " WHERE application_name = $1 AND datname = current_database()",
+                    LISTENER + gateway,
                 ):
                     return
                 await asyncio.sleep(0.01)
