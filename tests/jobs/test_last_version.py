@@ -53,7 +53,6 @@ def written_by_the_last_version(table: Path, without: str) -> None:
         parquet.write_table(rows.drop_columns([without]).append_column("went_since", more), file)
 
 
-@pytest.mark.in_turn(1)
 async def test_what_the_last_version_wrote_is_gone_on_with(
     database: str, tmp_path: Path, worker: Worker
 ) -> None:
