@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import asyncpg
-import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from gateway.audit.archived import Archive
