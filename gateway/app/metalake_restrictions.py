@@ -9,7 +9,6 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from gateway.app.catalogs import SparkCatalogs
 from gateway.app.restrictions import CatalogRestrictions, ask_catalogs
 from gateway.catalog.gravitino_policies import (
-    BoundColumn,
     PolicyNotConvertible,
     PolicySubject,
     read_column_mask,
@@ -19,22 +18,17 @@ from gateway.model.catalog import Table, TableName
 from gateway.model.metalakes import MetalakeRestriction
 from gateway.model.restrictions import (
     ColumnAction,
+    FilterColumn,
     Fixed,
     Predicate,
     SchemaField,
     TableRestrictions,
     TableSchema,
+    name_iceberg_type,
 )
 from gateway.session.restricted_catalog import RestrictionReader
 from gateway.settings.models import Settings
 from gateway.sources.metalakes import Metalakes
-
-_KINDS: Mapping[str, str] = {
-    "boolean": "boolean", "int": "int", "bigint": "long", "float": "float", "double": "double",
-    "date": "date", "timestamp": "timestamptz", "timestamp_ntz": "timestamp", "string": "string",
-    "binary": "binary",
-}  # fmt: skip
-"""Types of Spark's → Iceberg's, in whose words the actions are."""
 
 
 class MetalakeRestrictions:
@@ -78,10 +72,10 @@ def _bind(
     policies: Sequence[MetalakeRestriction], reader: RestrictionReader, parts: Sequence[str], table: Table
 ) -> TableRestrictions:
     fields = tuple(
-        SchemaField(id=at, name=one.name, type=_find_kind(one.type), required=False)
+        SchemaField(id=at, name=one.name, type=name_iceberg_type(one.type), required=False)
         for at, one in enumerate(table.columns, 1)
     )
-    columns = {one.name: BoundColumn(one.id, str(one.type)) for one in fields}
+    columns = {one.name: FilterColumn(one.id, str(one.type)) for one in fields}
     subject = PolicySubject(reader.user, reader.groups, columns)
     filters: dict[Predicate, None] = {}
     actions: dict[int, dict[str, None]] = {}
@@ -108,7 +102,7 @@ def _bind(
 
 
 def _list_masked(
-    policy: MetalakeRestriction, parts: Sequence[str], columns: Mapping[str, BoundColumn]
+    policy: MetalakeRestriction, parts: Sequence[str], columns: Mapping[str, FilterColumn]
 ) -> Collection[int]:
     if policy.covers(parts):
         return [one.id for one in columns.values()]
@@ -117,13 +111,6 @@ def _list_masked(
     if len(by_lower) < len(columns) or not set(named) <= by_lower.keys():
         raise PolicyNotConvertible("a mask of a column that the table does not have")
     return [by_lower[one] for one in named]
-
-
-def _find_kind(data_type: str) -> str:
-    written = " ".join(data_type.lower().split())
-    if written.startswith("decimal("):
-        return written.replace(" ", "")
-    return _KINDS.get(written, "")
 
 
 class JoinedRestrictions:

@@ -8,26 +8,17 @@ from collections.abc import AsyncIterator, Iterator, Mapping
 from gateway.model.decision import NO_POLICY, ColumnMask
 from gateway.model.policy import FilterItem, MaskItem, PolicySet
 from gateway.model.reading import Reading
+from gateway.model.restrictions import FilterColumn, name_iceberg_type
 from gateway.pipeline.table_checks import Tree, checks_of
 from gateway.policy.facts import Facts
 from gateway.policy.masks import mask_expression
 from gateway.policy.sqltext import bind
 from gateway.reader.port import ReaderPort
-from gateway.rest.predicates import ANY_TYPE, FilterColumn, NotServable, write_filter
+from gateway.rest.predicates import ANY_TYPE, NotServable, write_filter
 from gateway.rest.restricting import Exactness, ServedMask, map_mask
 
-_KINDS = {
-    "string": "string",
-    "int": "int",
-    "bigint": "long",
-    "date": "date",
-    "timestamp": "timestamptz",
-    "decimal(9,2)": "decimal(9,2)",
-    "double": "double",
-    "boolean": "boolean",
-}
-"""Types of Spark's → Iceberg's: those that masks tell apart, and some of the others."""
-_OTHER_KINDS = {"float": "float", "binary": "binary", "timestamp_ntz": "timestamp"}
+_DESCRIBED_TYPES = ("string", "int", "bigint", "date", "timestamp", "decimal(9,2)", "double", "boolean")
+"""Types of Spark's: those that masks tell apart, and some of the others."""
 _SOMEBODY = "somebody"
 _ORDER = (Exactness.EXACT, Exactness.STRICTER, Exactness.IMPOSSIBLE)
 
@@ -71,7 +62,7 @@ async def _describe_on_tables(policies: PolicySet, reader: ReaderPort, tree: Tre
             for table, columns in check.list_tables():
                 if isinstance(item, FilterItem):
                     known = {
-                        one.name.lower(): FilterColumn(at, _find_kind(one.type))
+                        one.name.lower(): FilterColumn(at, name_iceberg_type(one.type))
                         for at, one in enumerate(table.columns, 1)
                     }
                     yield f"{begin}: {table.name}: {await _describe_filter(item, reader, known)}"
@@ -84,18 +75,11 @@ async def _describe_on_tables(policies: PolicySet, reader: ReaderPort, tree: Tre
 def _describe_column(item: MaskItem, data_type: str) -> str:
     if item.mask_type == "MASK_NONE":
         return "exact: MASK_NONE needs no restriction"
-    found = _map(item, data_type, _find_kind(data_type))
+    found = _map(item, data_type)
     return f"{found.exactness.value}: {item.mask_type} of {data_type} is {_name(found)}"
 
 
-def _find_kind(data_type: str) -> str:
-    """Return Iceberg's type of a column; empty for one that is no single value."""
-    if data_type.startswith("decimal("):
-        return data_type.replace(" ", "")
-    return _KINDS.get(data_type, _OTHER_KINDS.get(data_type, ""))
-
-
-def _map(item: MaskItem, data_type: str, kind: str) -> ServedMask:
+def _map(item: MaskItem, data_type: str) -> ServedMask:
     mask = ColumnMask(
         column="c",
         mask_type=item.mask_type,
@@ -103,15 +87,15 @@ def _map(item: MaskItem, data_type: str, kind: str) -> ServedMask:
         policy=NO_POLICY,
         predicate=item.predicate,
     )
-    return map_mask(mask, data_type, kind, required=False)
+    return map_mask(mask, data_type, name_iceberg_type(data_type), required=False)
 
 
 def _describe_mask(item: MaskItem) -> str:
     if item.mask_type == "MASK_NONE":
         return "exact: MASK_NONE needs no restriction"
     by_result: dict[ServedMask, list[str]] = {}
-    for data_type, kind in _KINDS.items():
-        by_result.setdefault(_map(item, data_type, kind), []).append(kind)
+    for data_type in _DESCRIBED_TYPES:
+        by_result.setdefault(_map(item, data_type), []).append(name_iceberg_type(data_type))
     worst = max((one.exactness for one in by_result), key=_ORDER.index)
     told = "; ".join(f"{_name(one)} for {_list_kinds(kinds)}" for one, kinds in by_result.items())
     return f"{worst.value}: {item.mask_type} is {told}"
@@ -132,7 +116,7 @@ def _name(one: ServedMask) -> str:
 
 
 def _list_kinds(kinds: list[str]) -> str:
-    return "every type" if len(kinds) == len(_KINDS) else ", ".join(kinds)
+    return "every type" if len(kinds) == len(_DESCRIBED_TYPES) else ", ".join(kinds)
 
 
 async def _describe_filter(

@@ -21,6 +21,7 @@ from typing import Final, Literal, TypeVar
 
 from gateway.model.restrictions import (
     ACTIONS,
+    FilterColumn,
     Fixed,
     JoinedPredicates,
     JsonLiteral,
@@ -56,21 +57,12 @@ class PolicyNotConvertible(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class BoundColumn:
-    """A column that a policy speaks of, as the table has it."""
-
-    id: int
-    kind: str
-    """Its type as Iceberg calls it; empty for one that is not a single value."""
-
-
-@dataclass(frozen=True, slots=True)
 class PolicySubject:
     """Whom a policy is asked for, and the columns of the table that it is on."""
 
     user: str
     groups: frozenset[str]
-    columns: Mapping[str, BoundColumn]
+    columns: Mapping[str, FilterColumn]
 
 
 @dataclass(frozen=True, slots=True)
@@ -414,11 +406,11 @@ def _compare(operator: str, left: _ProgramNode, right: _ProgramNode, subject: Po
         return _swap(_SurePair(_is_null(column), Negated(_is_null(column))), swaps=operator == "!=")
     literal = _literal(column, right)
     if operator in _ORDERS:
-        if column.kind == "boolean":
+        if column.type == "boolean":
             raise PolicyNotConvertible("an order of true and false")
         held = LiteralComparison(_ORDERS[operator], column.id, literal)
         known: Predicate = Negated(_is_null(column))
-        if column.kind in ("float", "double"):
+        if column.type in ("float", "double"):
             known = JoinedPredicates("AND", known, Negated(ReferenceTest("is-nan", column.id)))
         return _SurePair(_and(held, known), _and(Negated(held), known))
     same = LiteralComparison("eq", column.id, literal)
@@ -438,7 +430,7 @@ def _is_in(left: _ProgramNode, right: _ProgramNode, subject: PolicySubject) -> _
     return _SurePair(inside, Negated(inside))
 
 
-def _find(node: _ColumnRef, subject: PolicySubject, *, any_type: bool = False) -> BoundColumn:
+def _find(node: _ColumnRef, subject: PolicySubject, *, any_type: bool = False) -> FilterColumn:
     found = subject.columns.get(node.name)
     if found is None:
         # Spark's names have another case where a database's own have.
@@ -446,14 +438,14 @@ def _find(node: _ColumnRef, subject: PolicySubject, *, any_type: bool = False) -
         if len(alike) != 1:
             raise PolicyNotConvertible("a row filter that reads a column which the table does not have")
         (found,) = alike
-    if not found.kind and not any_type:
+    if not found.type and not any_type:
         raise PolicyNotConvertible("a row filter on a column that is not a single value")
     return found
 
 
-def _literal(column: BoundColumn, one: _Constant) -> JsonLiteral:
+def _literal(column: FilterColumn, one: _Constant) -> JsonLiteral:
     """Return a constant as one of the column's type; nothing is rounded, and no type becomes another."""
-    value, kind = one.value, column.kind
+    value, kind = one.value, column.type
     if isinstance(value, bool) and kind == "boolean":
         return JsonLiteral(value)
     if isinstance(value, str) and kind in ("string", "date", "timestamp"):
@@ -472,7 +464,7 @@ def _literal(column: BoundColumn, one: _Constant) -> JsonLiteral:
     raise PolicyNotConvertible(f"a constant that is none of the type `{kind}`")
 
 
-def _is_null(column: BoundColumn) -> Predicate:
+def _is_null(column: FilterColumn) -> Predicate:
     return ReferenceTest("is-null", column.id)
 
 

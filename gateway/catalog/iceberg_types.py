@@ -7,12 +7,9 @@ from typing import Any
 from gateway.catalog.readable import CatalogUnavailable
 from gateway.catalog.rest import items, read_object, text
 from gateway.model.catalog import quote as quoted
+from gateway.model.restrictions import SPARK_TYPES
 
-_TYPES = {
-    "boolean": "boolean", "int": "int", "long": "bigint", "float": "float", "double": "double",
-    "date": "date", "time": "time(6)", "timestamp": "timestamp_ntz", "timestamptz": "timestamp",
-    "string": "string", "uuid": "string", "binary": "binary", "variant": "variant",
-}  # fmt: skip
+_TYPES = {**SPARK_TYPES, "time": "time(6)", "variant": "variant"}
 
 
 def spark_type(told: Any, depth: int = 0) -> str:

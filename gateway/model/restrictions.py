@@ -2,9 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal
+
+SPARK_TYPES: Final[Mapping[str, str]] = {
+    "boolean": "boolean", "int": "int", "long": "bigint", "float": "float", "double": "double",
+    "date": "date", "timestamp": "timestamp_ntz", "timestamptz": "timestamp",
+    "string": "string", "uuid": "string", "binary": "binary",
+}  # fmt: skip
+"""Primitive types of Iceberg's → Spark's; those with a size are not among them."""
+_ICEBERG_TYPES: Final = {spark: iceberg for iceberg, spark in SPARK_TYPES.items() if iceberg != "uuid"}
+
+
+def name_iceberg_type(data_type: str) -> str:
+    """Return what Iceberg calls a type of Spark's; empty for one that is not a single value."""
+    written = " ".join(data_type.lower().split())
+    if written.startswith("decimal("):
+        return written.replace(" ", "")
+    return _ICEBERG_TYPES.get(written, "")
+
+
+@dataclass(frozen=True, slots=True)
+class FilterColumn:
+    """A column that a row filter may read."""
+
+    id: int
+    type: str
+    """Iceberg's; empty for one that is not a single value."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,6 +13,7 @@ from itertools import pairwise
 
 from gateway.model.catalog import quote
 from gateway.model.restrictions import (
+    SPARK_TYPES,
     Fixed,
     JoinedPredicates,
     JsonLiteral,
@@ -27,11 +28,6 @@ from gateway.model.restrictions import (
 )
 from gateway.policy.sqltext import write_string_literal
 
-_SPARK_TYPES = {
-    "boolean": "boolean", "int": "int", "long": "bigint", "float": "float", "double": "double",
-    "date": "date", "timestamp": "timestamp_ntz", "timestamptz": "timestamp",
-    "string": "string", "uuid": "string", "binary": "binary",
-}  # fmt: skip
 _SIZED = re.compile(r"(?:(?P<decimal>decimal\((?P<precision>\d{1,2}),(?P<scale>\d{1,2})\))|fixed\[\d{1,6}\])")
 _DECIMAL = re.compile(r"-?(\d{1,38})(?:\.(\d{1,38}))?", re.ASCII)
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII)
@@ -54,9 +50,9 @@ def spell_type(kind: str) -> str:
     found = _SIZED.fullmatch(kind)
     if found is not None:
         return found["decimal"] or "binary"
-    if kind not in _SPARK_TYPES:
+    if kind not in SPARK_TYPES:
         raise Unenforceable(f"the type `{kind}` is not supported")
-    return _SPARK_TYPES[kind]
+    return SPARK_TYPES[kind]
 
 
 def write_predicate(
@@ -147,7 +143,7 @@ class _PredicateWriter:
         if kind in _BITS:
             bound = 1 << _BITS[kind]
             fits = isinstance(value, int) and -bound <= value < bound
-            return f"CAST('{value}' AS {_SPARK_TYPES[kind]})" if fits else None
+            return f"CAST('{value}' AS {SPARK_TYPES[kind]})" if fits else None
         if kind in _FLOATS:
             if isinstance(value, str) or not math.isfinite(value):
                 return None

@@ -18,6 +18,7 @@ from typing import Any, Final
 from gateway.algebra.nodes import Expression, Literal, NamedCall, NamedColumn, Operator
 from gateway.algebra.spark import lower_expression
 from gateway.model.reading import Reading
+from gateway.model.restrictions import FilterColumn
 
 MAX_DEPTH: Final = 60
 MAX_PREDICATES: Final = 2_000
@@ -50,15 +51,6 @@ _ORDERED: Final = ("int", "long", "float", "double", "date", "string", ANY_TYPE)
 
 class NotServable(Exception):
     """What policies say has no counterpart in Iceberg's restrictions; the message says what, and why."""
-
-
-@dataclass(frozen=True, slots=True)
-class FilterColumn:
-    """A column that a filter may read."""
-
-    id: int
-    type: str
-    """Iceberg's; empty for one that is not a single value."""
 
 
 @dataclass(frozen=True, slots=True)

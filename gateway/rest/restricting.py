@@ -15,14 +15,14 @@ from gateway.catalog.read_restrictions import read_restrictions
 from gateway.model.catalog import Table
 from gateway.model.decision import ColumnMask, RowFilter
 from gateway.model.reading import Reading
-from gateway.model.restrictions import QUERY_LOCAL, SALT_BYTES, SALT_MARK
+from gateway.model.restrictions import QUERY_LOCAL, SALT_BYTES, SALT_MARK, FilterColumn
 from gateway.model.statement import Cleared
 from gateway.policy.masks import mask_expression, null_of
 from gateway.policy.restrictions import restrict_view
 from gateway.policy.views import TableView
 from gateway.reader.port import ReaderPort
 from gateway.rest.described import describe, find_schema, list_past_fields
-from gateway.rest.predicates import FilterColumn, NotServable, PredicateJson, both_predicates, write_filter
+from gateway.rest.predicates import NotServable, PredicateJson, both_predicates, write_filter
 
 __all__ = ["Exactness", "NotServable", "Restricting", "ServedMask", "map_mask"]
 

@@ -10,13 +10,13 @@ import pytest
 
 from gateway.catalog.gravitino_policies import (
     MAX_OPERATORS,
-    BoundColumn,
     PolicyNotConvertible,
     PolicySubject,
     read_column_mask,
     read_row_filter,
 )
 from gateway.model.restrictions import (
+    FilterColumn,
     Fixed,
     JoinedPredicates,
     LiteralComparison,
@@ -39,7 +39,7 @@ KINDS = {
     "day": "date",
     "odd": "",
 }
-COLUMNS = {name: BoundColumn(at, kind) for at, (name, kind) in enumerate(KINDS.items(), 1)}
+COLUMNS = {name: FilterColumn(at, kind) for at, (name, kind) in enumerate(KINDS.items(), 1)}
 
 
 def holds(predicate: Predicate, row: tuple[Any, ...], *, orders_null: bool) -> bool:
@@ -276,11 +276,11 @@ def test_random_filters_show_no_row_that_a_reading_hides() -> None:
 
 
 def test_a_name_that_two_columns_have_is_of_neither() -> None:
-    columns = {"a": BoundColumn(1, "int"), "A": BoundColumn(2, "int")}
+    columns = {"a": FilterColumn(1, "int"), "A": FilterColumn(2, "int")}
     subject = PolicySubject("bob", frozenset(), columns)
     exact = read_row_filter('filter := col("A") == 1').bind(subject)
     assert isinstance(exact, LiteralComparison)
     assert exact.reference == 2
-    columns = {"aB": BoundColumn(1, "int"), "Ab": BoundColumn(2, "int")}
+    columns = {"aB": FilterColumn(1, "int"), "Ab": FilterColumn(2, "int")}
     with pytest.raises(PolicyNotConvertible):
         read_row_filter('filter := col("ab") == 1').bind(PolicySubject("bob", frozenset(), columns))

@@ -10,9 +10,10 @@ import pytest
 
 from gateway.model.decision import NO_POLICY, ColumnMask
 from gateway.model.reading import Reading
+from gateway.model.restrictions import FilterColumn
 from gateway.policy.masks import mask_expression
 from gateway.reader.pool import ReaderPool
-from gateway.rest.predicates import FilterColumn, NotServable, write_filter
+from gateway.rest.predicates import NotServable, write_filter
 from gateway.rest.restricting import Exactness, map_mask
 from tests.policy.reference_reader import holds
 from tests.rest.worlds import PACK, fault, serving, told
