@@ -10,13 +10,13 @@ import asyncio
 import ssl
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from typing import cast
 
 import structlog
 from aiohttp import web
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
 
 from gateway.session.ports import Entrance, Visitor
+from gateway.session.visitor_protocol import VisitorProtocol
 
 _log = structlog.get_logger(__name__)
 
@@ -35,32 +35,8 @@ NEXT_S = 15.0
 cut."""
 
 
-class _Connection(asyncio.Protocol):
+class _Connection(VisitorProtocol):
     """One client's: nobody logs in on a connection here, so it has a deadline whenever nothing is asked."""
-
-    def __init__(self, inner: asyncio.Protocol, place: Visitor) -> None:
-        self.place = place
-        self._inner = inner
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self.place.ends_by(cast(asyncio.Transport, transport).abort)
-        self._inner.connection_made(transport)
-
-    def data_received(self, data: bytes) -> None:
-        self._inner.data_received(data)
-
-    def eof_received(self) -> bool | None:
-        return self._inner.eof_received()
-
-    def pause_writing(self) -> None:
-        self._inner.pause_writing()
-
-    def resume_writing(self) -> None:
-        self._inner.resume_writing()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self.place.leave()
-        self._inner.connection_lost(exc)
 
 
 @web.middleware

@@ -18,46 +18,32 @@ from gateway.model.principal import Principal
 from gateway.model.statement import Client
 from gateway.session.ports import Visitor
 from gateway.session.registry import IsOver
+from gateway.session.visitor_protocol import VisitorProtocol
 
 C = TypeVar("C", bound="HttpConnection")
 
 
-class HttpConnection(asyncio.Protocol):
+class HttpConnection(VisitorProtocol):
     """One client's connection: aiohttp's protocol with the deadlines of the listener around it."""
 
     def __init__(self, listener: HttpListener[Any], inner: asyncio.Protocol, place: Visitor) -> None:
-        self.place = place
+        super().__init__(inner, place)
         self.principal: Principal | None = None
         """Who was logged in with the last request; None before one was."""
         self.client: Client | None = None
         """From where the last request came, and by which token."""
         self.answers = False
         self._listener = listener
-        self._inner = inner
         self._transport: asyncio.Transport | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
-        self.place.ends_by(self._transport.abort)
         self._listener.connections.add(self)
-        self._inner.connection_made(transport)
-
-    def data_received(self, data: bytes) -> None:
-        self._inner.data_received(data)
-
-    def eof_received(self) -> bool | None:
-        return self._inner.eof_received()
-
-    def pause_writing(self) -> None:
-        self._inner.pause_writing()
-
-    def resume_writing(self) -> None:
-        self._inner.resume_writing()
+        super().connection_made(transport)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self.place.leave()
         self._listener.connections.discard(self)
-        self._inner.connection_lost(exc)
+        super().connection_lost(exc)
 
     def abort(self) -> None:
         """Cut it at once."""
