@@ -7,7 +7,7 @@ is called: in the session that asks, or where the view was written that calls it
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import AsyncIterator, Iterable, Iterator
 from dataclasses import replace
 from typing import Final
 
@@ -51,30 +51,9 @@ async def read_by(
 ) -> frozenset[TableName] | NeedsCatalog:
     """Return the functions and, through views too, all that their bodies read, as far as it is there.
     `context`: what names mean where they are called."""
-    reader, catalog = judging.reader, judging.snapshot.catalog
-    begins = (context.catalog, ".".join(context.namespace))
-    pending = [(name, begins) for name in _in_sql(called)]
-    seen: set[TableName] = set()
-    unknown: dict[TableName, None] = {}
-    found: set[TableName] = set()
-    bodies = 0
-    while pending:
-        name, begins = pending.pop()
-        if name in seen:
-            continue
-        seen.add(name)
-        if not catalog.knows(name):
-            unknown[name] = None
-        table = catalog.table(name)
-        if table is None:
-            continue
-        found.add(name)
-        if table.view is not None and bodies < MAX_BODIES:
-            bodies += 1
-            if name.version != FUNCTION:
-                begins = (table.view.catalog, table.view.database)
-            pending += [(one, begins) for one in await _within(table, begins, reader)]
-    return NeedsCatalog(tuple(unknown), promotes=False) if unknown else frozenset(found)
+    walk = _BodyWalk(_in_sql(called), context, judging)
+    found = {name async for name, table, _ in walk.read_all() if table is not None}
+    return walk.needs or frozenset(found)
 
 
 async def session_asked(
@@ -120,33 +99,56 @@ async def explain_asking_view(named: Iterable[TableName], judging: Judging) -> s
     INVARIANT (a policy's text means what it says): Spark reads these as they are stored. Nobody's name is
     written into them, and over Spark Connect they ask for whoever Spark runs as.
     """
-    reader, catalog = judging.reader, judging.snapshot.catalog
-    context = SessionContext()
-    begins = (context.catalog, ".".join(context.namespace))
-    pending = [(name.fold(), begins) for name in named]
-    seen: set[TableName] = set()
-    unknown: dict[TableName, None] = {}
-    bodies = 0
-    while pending:
-        name, begins = pending.pop()
-        if name in seen or (name.version == FUNCTION and name.catalog != SESSION_CATALOG):
-            continue
-        seen.add(name)
-        if not catalog.knows(name):
-            unknown[name] = None
-        table = catalog.table(name)
+    walk = _BodyWalk((name.fold() for name in named), SessionContext(), judging, code=False)
+    async for name, table, reading in walk.read_all():
         if table is None or table.view is None:
             continue
-        bodies += 1
-        reading = await read_body(table, reader) if bodies <= MAX_BODIES else None
         if reading is None:
             return f"reads {name}, whose text cannot be parsed, or reads too many other views"
         if reading.identities or names_session(reading):
             return f"reads {name}, which {_DEPENDS}"
-        if name.version != FUNCTION:
-            begins = (table.view.catalog, table.view.database)
-        pending += [(one, begins) for one in _list_named(reading, begins)]
-    return NeedsCatalog(tuple(unknown), promotes=False) if unknown else None
+    return walk.needs
+
+
+class _BodyWalk:
+    """Goes from names through the bodies of functions and the texts of views to all that these name."""
+
+    def __init__(
+        self, named: Iterable[TableName], context: SessionContext, judging: Judging, *, code: bool = True
+    ) -> None:
+        """`context`: what short names in a function mean. `code`: also to functions that are code, as those
+        of all catalogs but Spark's own are."""
+        begins = (context.catalog, ".".join(context.namespace))
+        self._pending = [(name, begins) for name in named]
+        self._judging = judging
+        self._code = code
+        self._unknown: dict[TableName, None] = {}
+
+    @property
+    def needs(self) -> NeedsCatalog | None:
+        """What has to be asked of the catalog before all is known."""
+        return NeedsCatalog(tuple(self._unknown), promotes=False) if self._unknown else None
+
+    async def read_all(self) -> AsyncIterator[tuple[TableName, Table | None, Reading | None]]:
+        """Yield each name once, with what is there and its body, if it has one that can be read: those beyond
+        the first `MAX_BODIES` are not."""
+        catalog, seen, bodies = self._judging.snapshot.catalog, set[TableName](), 0
+        while self._pending:
+            name, begins = self._pending.pop()
+            if name in seen or (not self._code and _is_code(name)):
+                continue
+            seen.add(name)
+            if not catalog.knows(name):
+                self._unknown[name] = None
+            table, reading = catalog.table(name), None
+            if table is not None and table.view is not None and bodies < MAX_BODIES:
+                bodies += 1
+                reading = await read_body(table, self._judging.reader)
+                if reading is not None:
+                    if name.version != FUNCTION:
+                        begins = (table.view.catalog, table.view.database)
+                    self._pending += [(one, begins) for one in _list_named(reading, begins)]
+            yield name, table, reading
 
 
 _DEPENDS = "depends on current_user() or on the session's catalog, database or time zone"
@@ -159,18 +161,17 @@ def _in_the_session(function: TableName, parts: tuple[str, ...]) -> str:
     )
 
 
+def _is_code(name: TableName) -> bool:
+    return name.version == FUNCTION and name.catalog != SESSION_CATALOG
+
+
 def _in_sql(called: Iterable[TableName]) -> Iterator[TableName]:
     """Yield the functions that may be in SQL: only Spark's own catalog has such; those of others are code."""
     return (name.fold() for name in called if name.catalog.lower() == SESSION_CATALOG)
 
 
-async def _within(of: Table, begins: tuple[str, str], reader: ReaderPort) -> list[TableName]:
-    """Return what the body of a function, or the text of a view, names."""
-    reading = await read_body(of, reader)
-    return [] if reading is None else _list_named(reading, begins)
-
-
 def _list_named(reading: Reading, begins: tuple[str, str]) -> list[TableName]:
+    """Return what the body of a function, or the text of a view, names."""
     scans = [(one.parts, "") for one in reading.relations if one.role is RelationRole.SCAN]
     calls = [(parts, FUNCTION) for parts in list_called_functions(reading)]
     named = ((_whole(parts, begins), version) for parts, version in (*scans, *calls))
