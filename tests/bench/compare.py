@@ -16,7 +16,6 @@ import os
 import shutil
 import statistics
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -35,7 +34,7 @@ from tests.bench.bare_relay import BareRelay
 from tests.bench.base_build import ROOT, Build, last_release, prepare_base, this_build
 from tests.bench.compared import BARE, BASE, DIRECT, HAPROXY, ROWS, THIS, Measured, summarize
 from tests.bench.connect_client import ConnectClient
-from tests.bench.processes import GatewayProcesses, Load, Memory, cpu_s
+from tests.bench.processes import GatewayProcesses, Load, Memory, cpu_s, stub_spark
 from tests.bench.raw_client import RawClient, Server
 from tests.e2e.cluster import find_haproxy
 from tests.e2e.running import LoopThread, RunningGateway, answers, connect_session
@@ -143,25 +142,6 @@ class BuiltGateway(RunningGateway):
         )
         if read.returncode:
             self.config.write_text(before)
-
-
-@contextlib.contextmanager
-def stub_spark() -> Iterator[Upstream]:
-    process = subprocess.Popen(
-        [sys.executable, "-m", "tests.bench.stub_spark"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    assert process.stdin is not None
-    assert process.stdout is not None
-    ports = json.loads(process.stdout.readline())
-    try:
-        yield Upstream(HOST, ports["thrift"], ports["connect"])
-    finally:
-        process.stdin.close()
-        process.wait(60)
-        process.stdout.close()
 
 
 @contextlib.contextmanager
@@ -459,7 +439,8 @@ def compare(base: Build, parts: Sequence[str], rounds: int, scale: float) -> lis
 
     try:
         if "cpu" in parts or "start" in parts:
-            with stub_spark() as stub, ExitStack() as stack:
+            with stub_spark() as ports, ExitStack() as stack:
+                stub = Upstream(HOST, ports["thrift"], ports["connect"])
                 (directory / "stub").mkdir(mode=0o711)
                 sides = make_sides(stub, base, directory / "stub", stack)
                 if "start" in parts:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,9 +18,9 @@ from gateway.reader.class_archive import find_spark_classes
 from gateway.reader.java_runtime import find_java, find_spark_home, jdk_openings
 from tests.bench.bare_relay import BareRelay
 from tests.bench.figures import OUTPUT, Record, conditions, table
+from tests.bench.processes import stub_spark
 from tests.bench.raw_client import Server
 from tests.e2e.running import LoopThread, RunningGateway, answers
-from tests.speed import patience
 from tests.tpch.governed import POLICIES, UNGOVERNED
 
 PASSWORD = "correct horse battery"
@@ -208,16 +206,5 @@ def governed(gateway: RunningGateway) -> Server:
 @pytest.fixture(scope="module")
 def stub() -> Iterator[dict[str, int]]:
     """A stub Spark in a process of its own."""
-    process = subprocess.Popen(
-        [sys.executable, "-m", "tests.bench.stub_spark"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    assert process.stdout is not None
-    assert process.stdin is not None
-    ports = json.loads(process.stdout.readline())
-    yield ports
-    process.stdin.close()
-    assert process.wait(patience(30)) == 0
-    process.stdout.close()
+    with stub_spark() as ports:
+        yield ports

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import re
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
+
+from tests.speed import patience
 
 MIB = 1024 * 1024
 
@@ -119,3 +124,23 @@ def _tree() -> Iterator[tuple[psutil.Process, float]]:
         with contextlib.suppress(psutil.NoSuchProcess):
             times = process.cpu_times()
             yield process, float(times.user + times.system + times.children_user + times.children_system)
+
+
+@contextlib.contextmanager
+def stub_spark() -> Iterator[dict[str, int]]:
+    """Run a stub Spark in a process of its own within; yield its ports by the name of their protocol."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "tests.bench.stub_spark"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    try:
+        yield json.loads(process.stdout.readline())
+    finally:
+        process.stdin.close()
+        ended = process.wait(patience(60))
+        process.stdout.close()
+    assert ended == 0

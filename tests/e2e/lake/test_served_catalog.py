@@ -7,7 +7,6 @@ import base64
 import contextlib
 import json
 import subprocess
-import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -24,7 +23,7 @@ from tests.e2e import one_pack
 from tests.e2e.lake.formats import jars_of, spark_home_of
 from tests.e2e.lake.servers import iceberg_rest
 from tests.e2e.lake.worlds import LakeSpark, OpenLake
-from tests.e2e.running import LoopThread, RunningGateway
+from tests.e2e.running import LoopThread, RunningGateway, until
 from tests.speed import patience
 
 pytestmark = pytest.mark.in_turn(3)
@@ -236,10 +235,7 @@ def token(gateway: RunningGateway, lake: LakeSpark) -> Any:
 
     def make(user: str) -> str:
         secret = add_token(lake.directory / "served-catalog" / "users.yaml", user)
-        until = time.monotonic() + patience()
-        while ask_by(gateway, f"Bearer {secret}", "/v1/config")[0] == 401:
-            assert time.monotonic() < until, "the token is not read"
-            time.sleep(0.2)
+        until(lambda: ask_by(gateway, f"Bearer {secret}", "/v1/config")[0] != 401, "the token is read")
         return secret
 
     return make
