@@ -43,6 +43,7 @@ WAYS = {
 
 PERIODS: dict[str, int] = yaml.safe_load(Path(__file__).with_name("days.yaml").read_text(encoding="utf-8"))
 """Suite → the days from one of its runs to the next, of those that do not run every day."""
+
 _Parameters = type(pytest.param())
 
 
@@ -68,13 +69,6 @@ def place_suites(
 @cache
 def _places() -> dict[str, int]:
     return place_suites(PERIODS, budget())[0]
-
-
-def is_due(suite: str, *, day: date | None = DAY) -> bool:
-    """Tell whether a suite runs on a day."""
-    if day is None or suite not in PERIODS:
-        return True
-    return day.toordinal() % PERIODS[suite] == _places()[suite]
 
 
 def turn(number: int, of: int, *, day: date | None = DAY) -> list[pytest.MarkDecorator]:
@@ -119,8 +113,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     the next where `of` is odd.
     """
     for item in items:
-        if not is_due(suite_of(item.nodeid)) and not _runs_daily(item):
-            item.add_marker(pytest.mark.night)
+        suite = suite_of(item.nodeid)
+        if suite in PERIODS and not _runs_daily(item):
+            for mark in turn(_places()[suite], PERIODS[suite]):
+                item.add_marker(mark)
     numbers: Counter[str] = Counter()
     for item, mark in _alternatives([item for item in items if _is_tried_one_way(item)]):
         item.add_marker(mark)

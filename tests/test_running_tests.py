@@ -20,7 +20,7 @@ import pytest
 from tests.costs import Cost, budget, over_budget, read_steps, suite_of, table
 from tests.lanes import world_of
 from tests.parts import CORE, PARTS, part_of
-from tests.shares import PERIODS, in_turn, is_due, place_suites, turn
+from tests.shares import PERIODS, in_turn, place_suites, turn
 from tests.speed import SPEEDOMETER, patience
 
 REPOSITORY = Path(__file__).parents[1]
@@ -232,7 +232,9 @@ def test_all_days_cost_alike_and_none_too_much() -> None:
     assert max(days) <= MAX_DAY_S, max(days)
     first = date(2026, 12, 1)
     for suite, period in PERIODS.items():
-        runs = [n for n in range(2 * period) if is_due(suite, day=first + timedelta(days=n))]
+        runs = [
+            n for n in range(2 * period) if not turn(places[suite], period, day=first + timedelta(days=n))
+        ]
         assert len(runs) == 2, suite
         assert (first + timedelta(days=runs[0])).toordinal() % period == places[suite]
 
