@@ -259,6 +259,10 @@ class RunningGateway:
         """A new PySpark session through the gateway as a user, stopped at the end of the block."""
         return connect_session(self.connect_port, f"{user}:{password or PASSWORDS[user]}")
 
+    def count_events(self, event: str) -> int:
+        """Return how often something is in its log."""
+        return sum(record.get("event") == event for record in list(self.records))
+
     def refusal(self, user: str, statement: str) -> str:
         """Return the message that a statement is refused with."""
         try:

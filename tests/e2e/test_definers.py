@@ -84,9 +84,9 @@ class Place:
 
     def users(self, change: Callable[[Path], object]) -> None:
         """Change the user file and wait until it is in force."""
-        seen = self._reloads()
+        seen = self.gateway.count_events("users_reloaded")
         change(self.directory / "users.yaml")
-        until(lambda: self._reloads() > seen, "the users are in force")
+        until(lambda: self.gateway.count_events("users_reloaded") > seen, "the users are in force")
 
     def restart(self) -> None:
         """Stop the gateway and start it anew."""
@@ -97,9 +97,6 @@ class Place:
         _, metrics = self.gateway.admin("/metrics")
         (line,) = (line for line in metrics.splitlines() if line.startswith("sluice_policy_version "))
         return float(line.split()[1])
-
-    def _reloads(self) -> int:
-        return sum(record.get("event") == "users_reloaded" for record in self.gateway.records)
 
 
 @pytest.fixture(scope="module")

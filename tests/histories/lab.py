@@ -86,13 +86,13 @@ class Lab:
         text = pack(database, slots, self.checkpoints.as_uri())
         if file.read_text() == text:
             return
-        before = self._told("rules_in_force")
+        before = self.gateway.count_events("rules_in_force")
         _replace(file, text)
 
         def in_force() -> bool:
             faults = [r for r in self.gateway.records if r.get("event") == "rules_not_loaded"]
             assert not faults, faults[-1]
-            return self._told("rules_in_force") > before
+            return self.gateway.count_events("rules_in_force") > before
 
         until(in_force, "policies, or closed ones, are in force")
 
@@ -100,18 +100,15 @@ class Lab:
         """Give a user other groups."""
         if self._groups[user] == groups:
             return
-        before = self._told("users_reloaded")
+        before = self.gateway.count_events("users_reloaded")
         set_user(self.gateway.config.parent / "users.yaml", user, groups=sorted(groups))
         self._groups[user] = groups
-        until(lambda: self._told("users_reloaded") > before, "the groups are in force")
+        until(lambda: self.gateway.count_events("users_reloaded") > before, "the groups are in force")
 
     def restart(self) -> None:
         """Stop the gateway and start it again."""
         assert self.gateway.stop() == 0
         self.gateway.start()
-
-    def _told(self, event: str) -> int:
-        return sum(record.get("event") == event for record in list(self.gateway.records))
 
     def settle(self) -> None:
         """Wait until no session goes by what policies' tables held before."""
