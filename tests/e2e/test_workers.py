@@ -19,8 +19,8 @@ import pytest
 
 from gateway.database.postgres import EmbeddedPostgres
 from gateway.frontends.users import set_user
-from tests.bench.compare import stub_spark
 from tests.bench.connect_client import ConnectClient
+from tests.bench.processes import stub_spark
 from tests.bench.raw_client import RawClient, Server
 from tests.e2e.running import RunningGateway, until
 from tests.speed import patience
@@ -54,13 +54,13 @@ def gateway(postgres: EmbeddedPostgres, tmp_path_factory: pytest.TempPathFactory
     set_user(home / "users.yaml", UNGOVERNED.user, password=PASSWORD, groups=sorted(UNGOVERNED.groups))
     (home / "dsn").touch(mode=0o600)
     (home / "dsn").write_text(postgres.dsn)
-    with stub_spark() as spark:
+    with stub_spark() as ports:
         settings = {
             "workers": 2,
             "listeners": {name: {"port": 0} for name in ("thrift", "connect", "admin")},
             "backend": {
-                "thrift": {"host": spark.host, "port": spark.thrift},
-                "connect": {"host": spark.host, "port": spark.connect},
+                "thrift": {"host": "127.0.0.1", "port": ports["thrift"]},
+                "connect": {"host": "127.0.0.1", "port": ports["connect"]},
             },
             "policies": {"paths": [str(POLICIES)]},
             "users": {"file": "users.yaml"},
