@@ -124,6 +124,8 @@ def as_told(kind: str, value: Any) -> str | None:
             return str(value.isoformat(sep=" "))
         case "boolean":
             return str(value).lower()
+        case "float" | "double" if not math.isfinite(value):
+            return "NaN" if math.isnan(value) else f"{'-' if value < 0 else ''}Infinity"
     return str(value)
 
 
