@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from contextvars import ContextVar
 from urllib.parse import parse_qs, urlsplit
@@ -15,6 +16,8 @@ from gateway.console.rendering import is_local
 MAX_BODY = 1_048_576
 """Bytes of a request."""
 MAX_FIELDS = 2_000
+MAX_REFUSED_S = 5.0
+"""Seconds for the body of a form that is refused already."""
 _SENT: ContextVar[tuple[web.Request | None, Mapping[str, Sequence[str]]]] = ContextVar(
     "_SENT", default=(None, {})
 )
@@ -58,12 +61,14 @@ async def form_of(request: web.Request) -> Mapping[str, Sequence[str]]:
 
 async def list_filled_in(request: web.Request, error: Exception) -> list[tuple[str, str]]:
     """Return what somebody has typed into a form that was not taken, so that he need not write it again: the
-    page with the form is not kept by his browser. Nothing where the request was none of our pages'."""
+    page with the form is not kept by his browser. Nothing where the request was none of our pages', or where
+    the form does not come in time."""
     elsewhere = isinstance(error, FromAnotherSite | WrongHost) and not isinstance(error, FormTooOld)
     if request.method != "POST" or elsewhere:  # RULE (console-form-of-others)
         return []
     try:
-        given = await form_of(request)
+        async with asyncio.timeout(MAX_REFUSED_S):
+            given = await form_of(request)
     except Exception:  # noqa: BLE001 - of a body that cannot be read there is nothing to show
         return []
     return [

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
+from urllib.parse import urlsplit
 
 import pytest
 import pytest_asyncio
 
+from gateway.console import forms
 from tests.console.doors import DOORS, PARTS
 from tests.console.fakes import PASSWORDS, Browser, FakeConsole, as_user, serving
 
@@ -123,3 +126,20 @@ async def test_while_postgresql_is_away_pages_say_so_and_are_tried_again(
     form = {"user": "cleo", "password": PASSWORDS["cleo"], "csrf": token, "next": "/console/mine"}
     status, page, _ = await browser.ask("POST", "/console/login", data=form, headers={"Cookie": before})
     assert (status, PASSWORDS["cleo"] in page) == (503, False)
+
+
+async def test_a_refused_form_that_does_not_come_keeps_nobody(
+    browser: Browser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(forms, "MAX_REFUSED_S", 0.05)
+    address = urlsplit(browser.url)
+    reader, writer = await asyncio.open_connection(address.hostname, address.port)
+    writer.write(
+        f"POST {ASK.path} HTTP/1.1\r\nHost: {address.netloc}\r\nSec-Fetch-Site: same-origin\r\n"
+        "Content-Type: application/x-www-form-urlencoded\r\nContent-Length: 1000\r\n\r\n"
+        "reason=unfinished".encode()
+    )
+    answer = await reader.readuntil(b"\r\n\r\n")
+    assert answer.startswith(b"HTTP/1.1 401 "), answer
+    assert b"unfinished" not in await reader.readuntil(b"</html>")
+    writer.close()
