@@ -6,6 +6,7 @@ import asyncio
 import json
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import closing
 from dataclasses import dataclass
 from http.client import HTTPConnection
 from pathlib import Path
@@ -120,14 +121,17 @@ class LoadClient:
         body = answer.read()
         assert answer.status == 200, body
 
+    def close(self) -> None:
+        self._connection.close()
+
 
 def test_one_client(record: Record, sides: Sides, quick: bool) -> None:
     warm_up, rounds = (30, 60) if quick else (200, 600)
     record.begin(f"loadTable of {COLUMNS} columns: {warm_up} + {rounds} pairs")
-    straight, governed = LoadClient(sides.direct), LoadClient(sides.through)
-    before = sides.processes.cpu()
-    took = in_turns({"direct": straight.load, "through": governed.load}, warm_up=warm_up, rounds=rounds)
-    used = since(before, sides.processes.cpu())
+    with closing(LoadClient(sides.direct)) as straight, closing(LoadClient(sides.through)) as governed:
+        before = sides.processes.cpu()
+        took = in_turns({"direct": straight.load, "through": governed.load}, warm_up=warm_up, rounds=rounds)
+        used = since(before, sides.processes.cpu())
     direct_ms, through_ms = median_ms(took["direct"]), median_ms(took["through"])
     calls = warm_up + rounds
     record.add(
