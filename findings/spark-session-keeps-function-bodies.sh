@@ -16,6 +16,7 @@ python3 -m venv "$place/venv"
 "$place/venv/bin/pip" install -q --disable-pip-version-check 'pyspark==4.3.0'
 cd "$place"
 cat >ask.py <<'PY'
+from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
 one = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
@@ -27,7 +28,7 @@ def ask(session):
     try:
         scalar = session.sql("SELECT default.f()").first()[0]
         table = session.sql("SELECT * FROM default.g()").first()[0]
-    except Exception as error:
+    except AnalysisException as error:
         return error.getCondition()
     view = session.sql("SELECT * FROM default.v").first()[0]
     return f"scalar {scalar}, table {table}, view {view}"
@@ -47,7 +48,7 @@ print("the session that replaced them:", ask(one))
 print("the other session:", ask(two))
 try:
     two.sql("REFRESH FUNCTION default.f")
-except Exception as error:
+except AnalysisException as error:
     print("REFRESH FUNCTION:", error.getCondition())
 print("after it:", ask(two))
 for name in ("f", "g"):
