@@ -71,6 +71,7 @@ COLUMN_TYPES = dict.fromkeys(COLUMNS, "text") | {
 EventRow = tuple[Any, ...]
 
 LAST_YEAR = 2200
+UUID_CHARS = 36
 MAX_INDEXED_CHARACTERS = 400
 """An index entry holds at most about 2,700 bytes; longer names are cut in their column, never in the body."""
 
@@ -159,8 +160,15 @@ def encode_event(event: AuditEvent) -> Entry:
         payload = orjson.dumps(fields)
     except TypeError:
         payload = json.dumps(fields, default=dict, ensure_ascii=False).encode("utf-8", "surrogatepass")
-    statement = uuid.UUID(event.statement_id).bytes if event.statement_id else NO_STATEMENT
+    statement = read_uuid(event.statement_id) if event.statement_id else NO_STATEMENT
     return Entry(_mark(event), statement, payload)
+
+
+def read_uuid(text: str) -> bytes:
+    """Return the bytes of a UUID as we write them, or as `uuid` reads others. Raises ValueError."""
+    if len(text) == UUID_CHARS and text[8] == text[13] == text[18] == text[23] == "-":
+        return bytes.fromhex(text[:8] + text[9:13] + text[14:18] + text[19:23] + text[24:])
+    return uuid.UUID(text).bytes
 
 
 def _mark(event: AuditEvent) -> Mark:

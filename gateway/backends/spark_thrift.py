@@ -420,14 +420,19 @@ class SparkThriftSession(AskingSession):
             self._unfinished.discard(operation)
             delay_s = self._grace_until - asyncio.get_running_loop().time()
             self._backend.endings.schedule(delay_s, lambda: self._close_operation(request))
-        elif self._connection.idle:
-            # Nothing depends on the answer, and what the session sends next stands behind the call.
-            with contextlib.suppress(BackendUnavailable):
-                self._connection.begin(
-                    "CloseOperation", request, calls.TCloseOperationResp, quick=True
-                ).drop()
-        else:
+        elif not self.let_go(operation, request):
             await self._close_operation(request)
+
+    def let_go(self, operation: SparkThriftOperation, request: calls.TCloseOperationReq) -> bool:
+        """Close an operation that has ended by itself, if nothing is in the way.
+
+        Nothing depends on the answer, and what the session sends next stands behind the call.
+        """
+        if operation in self._unfinished or not self._connection.idle:
+            return False
+        with contextlib.suppress(BackendUnavailable):
+            self._connection.send_unanswered("CloseOperation", request)
+        return True
 
     async def _close_operation(self, request: calls.TCloseOperationReq) -> None:
         # Spark does not know it any more, or its session is gone: both are what was wanted.
@@ -585,6 +590,12 @@ class SparkThriftOperation:
         """Cancel, at once even while `status` waits in Spark. Raises BackendError, BackendUnavailable."""
         self._stopped = True
         await self._session.stop(calls.TCancelOperationReq(operationHandle=self._handle))
+
+    def let_go(self) -> bool:
+        if not self._ended:
+            return False
+        self._forget_schema()
+        return self._session.let_go(self, calls.TCloseOperationReq(operationHandle=self._handle))
 
     async def close(self) -> None:
         """Stop the statement if it runs, as does a lost connection, and let Spark forget it. Never raises for

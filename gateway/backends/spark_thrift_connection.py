@@ -18,18 +18,20 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar, cast
 
 from gateway.backends.reasons import reason_of
-from gateway.backends.spark_thrift_exchanges import Exchange, Gathered, Relayed
+from gateway.backends.spark_thrift_exchanges import Exchange, Gathered, Relayed, Swallowed
 from gateway.errors import BackendUnavailable, InvalidRequest
+from gateway.model.bounded import BoundedDict
 from gateway.session.ports import BackendError, FrameSink, RelayedFrame
 from gateway.wire.calls import (
     TCloseSessionReq,
     TCloseSessionResp,
     TFetchResultsReq,
     TFetchResultsResp,
+    TGetResultSetMetadataResp,
     TOpenSessionResp,
 )
 from gateway.wire.frames import HEADER_BYTES, frame
-from gateway.wire.messages import CallFailed, decode_reply, encode_call
+from gateway.wire.messages import CallFailed, decode_reply, encode_call, without_seqid
 from gateway.wire.peek import FetchPeek
 from gateway.wire.sasl import LoginRefused, SaslClient
 from gateway.wire.tcli import TStatus, TStatusCode
@@ -82,15 +84,19 @@ class SparkAddress:
 class Begun(Generic[R]):
     """A call that was sent: its reply is awaited once, or dropped."""
 
-    __slots__ = ("_answer", "_exchange")
+    __slots__ = ("_connection", "_exchange", "_response", "_timeout_s")
 
-    def __init__(self, exchange: Gathered, answer: Callable[[], Coroutine[None, None, R]]) -> None:
+    def __init__(
+        self, connection: SparkConnection, exchange: Gathered, response: type[R], timeout_s: float
+    ) -> None:
+        self._connection = connection
         self._exchange = exchange
-        self._answer = answer
+        self._response = response
+        self._timeout_s = timeout_s
 
-    async def answer(self) -> R:
+    def answer(self) -> Coroutine[None, None, R]:
         """Return the reply. Raises BackendError for an error status, BackendUnavailable."""
-        return await self._answer()
+        return self._connection.read_reply(self._exchange, self._response, self._timeout_s)
 
     def drop(self) -> None:
         """Let the reply go, whatever it is."""
@@ -109,8 +115,12 @@ class SparkConnection(asyncio.Protocol):
         self._login = login
         self._wrapping: WrappedFrames | None = None
         """What protects messages, as the login has agreed."""
-        self._logged_in: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._closed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._loop = asyncio.get_running_loop()
+        self._logged_in: asyncio.Future[None] = self._loop.create_future()
+        self._closed: asyncio.Future[None] = self._loop.create_future()
+        self._timer: asyncio.TimerHandle | None = None
+        """Looks whether a call has waited for too long. It stays where it is when one was answered: then the
+        next one needs none."""
         self._transport: asyncio.Transport | None = None
         self._waiting: deque[Exchange] = deque()
         self._header = bytearray()
@@ -186,19 +196,50 @@ class SparkConnection(asyncio.Protocol):
         timeout_s = self._address.urgent_timeout_s if urgent else self._address.call_timeout_s
         if computed:
             timeout_s = self._address.fetch_timeout_s
-        exchange = Gathered(self._address.max_reply_bytes, quick=quick)
+        exchange = Gathered(method, self._address.max_reply_bytes, quick=quick)
         self._seqid = self._seqid % 0x7FFF_FFFF + 1
         self._send(exchange, method, request, self._seqid)
-        return Begun(exchange, lambda: self._reply(exchange, method, response, timeout_s))
+        return Begun(self, exchange, response, timeout_s)
 
-    async def _reply(self, exchange: Gathered, method: str, response: type[R], timeout_s: float) -> R:
-        timer = asyncio.get_running_loop().call_later(timeout_s, self._give_up, method, exchange)
+    def send_unanswered(self, method: str, request: Struct) -> None:
+        """Send a call that Spark answers as soon as it comes to it, and let the reply go, whatever it is.
+
+        Raises BackendUnavailable.
+        """
+        self._seqid = self._seqid % 0x7FFF_FFFF + 1
+        self._send(Swallowed(), method, request, self._seqid)
+
+    async def read_reply(self, exchange: Gathered, response: type[R], timeout_s: float) -> R:
+        """Wait for the reply of a call that was sent. Raises as `call` does."""
+        answer = exchange.answer
+        if not answer.done():
+            self._look_by(exchange, timeout_s)
         try:
-            data = await exchange.answer
+            data = await answer
         finally:
-            timer.cancel()
-            exchange.answer.cancel()
+            exchange.due = None
+            answer.cancel()
         return self._decode(data, response)
+
+    def _look_by(self, exchange: Exchange, within_s: float) -> None:
+        """Give a call so many seconds from now."""
+        due = exchange.due = self._loop.time() + within_s
+        if self._timer is None or self._timer.when() > due:
+            self._set_timer(due)
+
+    def _set_timer(self, when: float) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = self._loop.call_at(when, self._look, when)
+
+    def _look(self, now: float) -> None:
+        """End the connection where a call has waited for too long."""
+        self._timer = None
+        now = max(now, self._loop.time())
+        if silence := next(filter(None, (one.find_silence(now) for one in self._waiting)), ""):
+            self._break(BackendUnavailable(silence))
+        elif dues := [one.due for one in self._waiting if one.due is not None]:
+            self._set_timer(min(dues))
 
     async def relay(self, request: TFetchResultsReq, seqid: int, sink: FrameSink) -> RelayedFrame:
         """Make a FetchResults call and hand its reply on to `sink`, length included, as it arrives.
@@ -206,21 +247,15 @@ class SparkConnection(asyncio.Protocol):
         An error reply is returned and nothing of it is written. Raises BackendUnavailable when Spark goes
         away, maybe in the middle of the reply: then `sink` has the beginning of a frame that never ends.
         """
-        await sink.drain()
-        transport = self._usable()
-        exchange = Relayed(sink, transport, min(self._address.max_reply_bytes, MAX_ERROR_BYTES))
+        if sink.slow:
+            await sink.drain()
+        transport, silence_s = self._usable(), self._address.fetch_timeout_s
+        exchange = Relayed(sink, transport, min(self._address.max_reply_bytes, MAX_ERROR_BYTES), silence_s)
         self._send(exchange, "FetchResults", request, seqid)
         try:
             while not exchange.finished:
-                received = exchange.received
-                try:
-                    async with asyncio.timeout(self._address.fetch_timeout_s):
-                        await exchange.wake.wait()
-                except TimeoutError:
-                    if exchange.received > received:
-                        continue
-                    raise self._break(BackendUnavailable("Spark stopped sending results")) from None
-                exchange.wake.clear()
+                self._look_by(exchange, silence_s)
+                await exchange.wait(self._loop.create_future())
                 if exchange.error is not None:
                     raise exchange.error
                 if exchange.stopped:
@@ -339,7 +374,8 @@ class SparkConnection(asyncio.Protocol):
         self._usable()
 
     def _send(self, exchange: Exchange, method: str, request: Struct, seqid: int) -> None:
-        self._require_open()
+        if self._error is not None or self._transport is None:
+            self._require_open()
         try:
             message = encode_call(method, seqid, request)
         except ValueError as error:
@@ -348,12 +384,14 @@ class SparkConnection(asyncio.Protocol):
         self._write(message)
 
     def _write(self, message: bytes) -> None:
-        framed = frame(message)
-        self._usable().write(framed if self._wrapping is None else self._wrapping.wrap(framed))
+        transport, framed = self._transport or self._usable(), frame(message)
+        transport.write(framed if self._wrapping is None else self._wrapping.wrap(framed))
 
     def _decode(self, data: bytes, response: type[R]) -> R:
         try:
-            reply = decode_reply(data, response)
+            reply = (
+                decode_reply(data, response) if response not in _TOLD_AGAIN else _read_again(data, response)
+            )
         except CallFailed as failure:
             # INVARIANT (handles stay here): the text of a Thrift exception may repeat the whole request, and
             # with it Spark's handle and secret, which anybody may use.
@@ -374,16 +412,15 @@ class SparkConnection(asyncio.Protocol):
             )
         return reply
 
-    def _give_up(self, method: str, exchange: Gathered) -> None:
-        if not exchange.answer.done():
-            self._break(BackendUnavailable(f"Spark did not answer {method} in time"))
-
     def _break(self, error: BackendUnavailable) -> BackendUnavailable:
         """Close the connection and fail every call; return the error for raising."""
         error.where = error.where or self._address.place
         if self._error is not None:
             return error
         self._error = error
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
         if self._transport is not None:
             self._transport.abort()
         if not self._logged_in.done():
@@ -392,6 +429,26 @@ class SparkConnection(asyncio.Protocol):
         while self._waiting:
             self._waiting.popleft().fail(BackendUnavailable(error.message, where=error.where))
         return error
+
+
+_TOLD_AGAIN = frozenset({TGetResultSetMetadataResp})
+"""Replies that come again and again but for their sequence id: the columns of the same statement."""
+MAX_REPLIES = 256
+MAX_REPLY_BYTES = 16_384
+"""Such replies that are kept as they were read, and how long one of them may be. Nobody changes what was
+read."""
+_read: BoundedDict[bytes, Struct] = BoundedDict(MAX_REPLIES)
+
+
+def _read_again(data: bytes, response: type[R]) -> R:
+    """Read a reply that may have come before. Raises as `decode_reply` does."""
+    if len(data) > MAX_REPLY_BYTES:
+        return decode_reply(data, response)
+    told = without_seqid(data)
+    known = _read.get(told)
+    if not isinstance(known, response):
+        known = _read[told] = decode_reply(data, response)
+    return known
 
 
 def _message(status: TStatus) -> str:

@@ -19,6 +19,8 @@ class Exchange(Protocol):
 
     quick: bool
     """Whether Spark answers as soon as it comes to the call, so that another may stand behind it."""
+    due: float | None
+    """The loop's time by which somebody who waits gives up; None: nobody waits."""
 
     def begin(self, length: int) -> None:
         """A frame with a message of so many bytes begins."""
@@ -32,16 +34,21 @@ class Exchange(Protocol):
     def fail(self, error: Exception) -> None:
         """There will be no (more) reply."""
 
+    def find_silence(self, now: float) -> str:
+        """Return what Spark has not done by now that it was to do; empty: there is time."""
+
 
 class Gathered:
     """Collects one reply whole."""
 
-    __slots__ = ("_buffer", "_limit", "answer", "quick")
+    __slots__ = ("_chunks", "_limit", "_method", "answer", "due", "quick")
 
-    def __init__(self, limit: int, *, quick: bool = False) -> None:
+    def __init__(self, method: str, limit: int, *, quick: bool = False) -> None:
         self.quick = quick
+        self.due: float | None = None
+        self._method = method
         self._limit = limit
-        self._buffer = bytearray()
+        self._chunks: list[bytes] = []
         self.answer: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
 
     def begin(self, length: int) -> None:
@@ -50,15 +57,20 @@ class Gathered:
 
     def take(self, chunk: bytes) -> None:
         if not self.answer.done():
-            self._buffer += chunk
+            self._chunks.append(chunk)
 
     def end(self) -> None:
         if not self.answer.done():
-            self.answer.set_result(bytes(self._buffer[HEADER_BYTES:]))
+            chunks = self._chunks
+            self.answer.set_result((chunks[0] if len(chunks) == 1 else b"".join(chunks))[HEADER_BYTES:])
 
     def fail(self, error: Exception) -> None:
         if not self.answer.done():
             self.answer.set_exception(error)
+
+    def find_silence(self, now: float) -> str:
+        late = self.due is not None and self.due <= now and not self.answer.done()
+        return f"Spark did not answer {self._method} in time" if late else ""
 
     def drop(self) -> None:
         """Nobody wants the reply: it is swallowed when it comes."""
@@ -66,14 +78,41 @@ class Gathered:
             self.answer.exception()  # marks it as seen
 
 
+class Swallowed:
+    """A reply that nobody waits for."""
+
+    __slots__ = ("due", "quick")
+
+    def __init__(self) -> None:
+        self.quick = True
+        self.due: float | None = None
+
+    def begin(self, length: int) -> None:
+        """Nothing: none of it is kept."""
+
+    def take(self, chunk: bytes) -> None:
+        """Nothing, likewise."""
+
+    def end(self) -> None:
+        """Nothing."""
+
+    def fail(self, error: Exception) -> None:
+        """Nothing."""
+
+    def find_silence(self, now: float) -> str:
+        return ""
+
+
 class Relayed:
     """Hands a FetchResults reply on to a sink, unless it turns out to be an error: that is gathered."""
 
-    __slots__ = ("_head", "_limit", "_transport", "error", "finished", "peek", "quick", "received", "sink",
-                 "stopped", "wake")  # fmt: skip
+    __slots__ = ("_head", "_limit", "_seen", "_silence_s", "_transport", "_wake", "due", "error", "finished",
+                 "peek", "quick", "received", "sink", "stopped")  # fmt: skip
 
-    def __init__(self, sink: FrameSink, transport: asyncio.Transport, limit: int) -> None:
+    def __init__(self, sink: FrameSink, transport: asyncio.Transport, limit: int, silence_s: float) -> None:
+        """`silence_s`: for how long nothing may come."""
         self.quick = False
+        self.due: float | None = None
         self.sink: FrameSink | None = sink
         self.peek: FetchPeek | None = None
         self.received = 0
@@ -81,10 +120,24 @@ class Relayed:
         """Whether reading was stopped because the sink is slow."""
         self.finished = False
         self.error: Exception | None = None
-        self.wake = asyncio.Event()
+        self._wake: asyncio.Future[None] | None = None
         self._head = b""
         self._transport = transport
         self._limit = limit
+        self._silence_s = silence_s
+        self._seen = 0
+        """Bytes that had come when the time began."""
+
+    async def wait(self, wake: asyncio.Future[None]) -> None:
+        """Return when there is something to do: its end, an error, or a slow sink."""
+        if self.finished or self.stopped or self.error is not None:
+            self.due = None
+            return
+        self._wake, self._seen = wake, self.received
+        try:
+            await wake
+        finally:
+            self._wake = self.due = None
 
     @property
     def gathered(self) -> bytes:
@@ -119,11 +172,23 @@ class Relayed:
         if self.peek is None and self.sink is not None:
             raise MalformedMessage("a FetchResults response that ends early")
         self.finished = True
-        self.wake.set()
+        self._wake_up()
 
     def fail(self, error: Exception) -> None:
         self.error = self.error or error
-        self.wake.set()
+        self._wake_up()
+
+    def find_silence(self, now: float) -> str:
+        if self.due is None or self.due > now:
+            return ""
+        if self.received > self._seen:
+            self._seen, self.due = self.received, now + self._silence_s
+            return ""
+        return "Spark stopped sending results"
+
+    def _wake_up(self) -> None:
+        if self._wake is not None and not self._wake.done():
+            self._wake.set_result(None)
 
     def _write(self, chunk: bytes) -> None:
         if self.sink is not None:
@@ -132,7 +197,7 @@ class Relayed:
                 # Only now is the relaying task woken: for a client that keeps up it has nothing to do.
                 self.stopped = True
                 self._transport.pause_reading()
-                self.wake.set()
+                self._wake_up()
 
     def read_on(self) -> None:
         """The sink has caught up."""

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+from collections.abc import Coroutine
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import structlog
 
 from gateway.app import exit_codes, logs
+from gateway.app.event_loop import make_event_loop
 from gateway.app.handed_connections import HandedConnections, WorkerPlace
 from gateway.app.left_spools import load_worker_settings
 from gateway.app.probes import Probes, start_probes
@@ -30,13 +32,18 @@ def run(arguments: argparse.Namespace, _terminal: Terminal) -> int:
     """Serve until told to stop."""
     settings = load_settings(arguments.config)
     logs.configure(settings.logging)
-    asyncio.run(
+    _run(
         _supervise(settings, arguments.config)
         if settings.workers > 1
         else _serve(_Serving(settings, arguments.config))
     )
     log.info("gateway_stopped")
     return exit_codes.OK
+
+
+def _run(work: Coroutine[Any, Any, None]) -> None:
+    with asyncio.Runner(loop_factory=make_event_loop) as runner:
+        runner.run(work)
 
 
 async def _supervise(settings: Settings, config: Path) -> None:
@@ -55,7 +62,7 @@ def serve_worker(config: Path, place: WorkerPlace) -> None:
     """Serve as one of a gateway's workers until told to stop."""
     settings = load_worker_settings(config, place.number)
     logs.configure(settings.logging)
-    asyncio.run(_serve_worker(settings, config, place))
+    _run(_serve_worker(settings, config, place))
 
 
 async def _serve_worker(settings: Settings, config: Path, place: WorkerPlace) -> None:

@@ -240,7 +240,8 @@ class ThriftConnection(asyncio.Protocol):
                 # A frame has begun: it has to end in time, however slowly its bytes come.
                 self._expect(self._limits.frame_timeout_s)
         elif messages:
-            self._expect(self._limits.idle_timeout_s)
+            # Whoever answers them says what is expected next.
+            self._due = None
         if self._overfull and not self._reading_paused and self._transport is not None:
             self._reading_paused = True
             self._transport.pause_reading()
@@ -279,7 +280,8 @@ class ThriftConnection(asyncio.Protocol):
                 self.answers = True
                 try:
                     await self._answer(message, caller)
-                    await self.drain()
+                    if self.slow:
+                        await self.drain()
                 finally:
                     self.answers = False
                 if not self._frames.pending:

@@ -69,32 +69,28 @@ class CallAnswerer:
             # impyla asks for GetLog and CloseImpalaOperation, and lives with this answer only.
             text = f"Invalid method name: '{method}'"
             return encode_exception(method, seqid, ExceptionKind.UNKNOWN_METHOD, text)
-        body = data[message.body_offset :]
-        if (method, body) == self._last[:2]:
+        body = data[message.body_offset :] if method in _ASKED_AGAIN else b""
+        if body and (method, body) == self._last[:2]:
             request = self._last[2]
         else:
             try:
                 request = decode_request(data, message)
             except MalformedMessage as fault:
                 return encode_exception(method, seqid, ExceptionKind.PROTOCOL_ERROR, str(fault))
-            if method in _ASKED_AGAIN:
+            if body:
                 self._last = (method, body, request)
         before = sink.written
         try:
-            reply = await self._answer(method, request, seqid, caller)
+            reply = await self._service.answer(method, request, seqid, caller)
         except CallFailed as fault:
             return encode_exception(method, seqid, ExceptionKind(fault.kind), fault.message)
+        except ClientGone:
+            raise
+        except Exception:  # noqa: BLE001 - a call's root: a fault of ours ends this call, not the gateway
+            _log.exception("call_failed", method=method, user=caller.principal.user)
+            reply = error_reply(method, SluiceError("internal error; see the gateway's log"))
         if sink.written != before:
             if reply is not None:
                 raise ReplyCut
             return None
         return None if reply is None else encode_reply(method, seqid, reply)
-
-    async def _answer(self, method: str, request: Struct, seqid: int, caller: Caller) -> Struct | None:
-        try:
-            return await self._service.answer(method, request, seqid, caller)
-        except (ClientGone, CallFailed):
-            raise
-        except Exception:  # noqa: BLE001 - a call's root: a fault of ours ends this call, not the gateway
-            _log.exception("call_failed", method=method, user=caller.principal.user)
-            return error_reply(method, SluiceError("internal error; see the gateway's log"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -27,7 +27,7 @@ from gateway.session.routing.thrift import RoutedSessions
 from gateway.session.server_info import InfoValue, server_info
 from gateway.session.service import Opened, Sessions
 from gateway.wire import calls
-from gateway.wire.messages import CallFailed, ExceptionKind
+from gateway.wire.messages import CallFailed, EncodedReply, ExceptionKind
 from gateway.wire.rows import ColumnSpec, column_types, encode_rows, table_schema
 from gateway.wire.tcli import (
     THandleIdentifier,
@@ -39,8 +39,9 @@ from gateway.wire.tcli import (
     TTableSchema,
     TTypeId,
 )
-from gateway.wire.thrift import Struct
+from gateway.wire.thrift import Struct, encode
 
+Reply = Struct | EncodedReply
 _TYPES = {
     "string": TTypeId.STRING,
     "int": TTypeId.INT,
@@ -72,6 +73,7 @@ FREE_TRIES = 8
 LONGEST_PAUSE_S = 5.0
 UNTRACED = frozenset({"GetOperationStatus"})
 """Calls that clients make again and again while they wait."""
+MAX_SCHEMAS = 256
 MAX_TRACED = 10_000
 """Operations whose traces are known."""
 
@@ -100,12 +102,14 @@ class ThriftService:
         self._tracer = tracer
         self._traceparents: BoundedDict[str, str] = BoundedDict(MAX_TRACED)
         """Of operations that are traced, by their ids: what is fetched of one belongs to its trace."""
+        self._schemas: BoundedDict[int, tuple[object, EncodedReply]] = BoundedDict(MAX_SCHEMAS)
+        """Replies that tell of columns, by the ids of their schemas, which are kept with them."""
         self._impersonation = impersonation
         self._sessions = sessions
         self._spark_version = spark_version
         self._keywords = keywords
         self._max_statement_chars = max_statement_chars
-        self._answers: dict[str, Callable[[Caller, Any, int], Awaitable[Struct | None]]] = {
+        self._answers: dict[str, Callable[[Caller, Any, int], Awaitable[Reply | None]]] = {
             "OpenSession": self._open_session,
             "CloseSession": self._close_session,
             "GetInfo": self._get_info,
@@ -122,10 +126,15 @@ class ThriftService:
             "SetClientInfo": self._set_client_info,
         }
 
-    async def answer(self, method: str, request: Struct, seqid: int, caller: Caller) -> Struct | None:
+    def answer(
+        self, method: str, request: Struct, seqid: int, caller: Caller
+    ) -> Coroutine[Any, Any, Reply | None]:
         """Return the reply, or None when it has been relayed to the caller's sink already."""
         if self._tracer is None or method in UNTRACED:
-            return await self._answer_call(method, request, seqid, caller)
+            return self._answer_call(method, request, seqid, caller)
+        return self._answer_traced(method, request, seqid, caller)
+
+    async def _answer_traced(self, method: str, request: Struct, seqid: int, caller: Caller) -> Reply | None:
         statement, ours = getattr(request, "statement", None), self._find_traceparent(request)
         told = traceparent_in(statement) if isinstance(statement, str) else ""
         with traced_request(self._tracer, method, told, goes_on=ours) as span:
@@ -141,10 +150,10 @@ class ThriftService:
             return ""
         return self._traceparents.get(bytes(handle.operationId.guid or b"").hex(), "")
 
-    async def _answer_call(self, method: str, request: Struct, seqid: int, caller: Caller) -> Struct | None:
-        reply: Struct | None
+    async def _answer_call(self, method: str, request: Struct, seqid: int, caller: Caller) -> Reply | None:
+        reply: Reply | None
         try:
-            async with self._sessions.lifecycle.until_cut():
+            with self._sessions.lifecycle.until_cut():
                 if method in METADATA_CALLS:
                     reply = await self._metadata(method, request, caller)
                 else:
@@ -278,10 +287,15 @@ class ThriftService:
             reply.errorMessage = operation_text(report.error)
         return reply
 
-    async def _schema(self, caller: Caller, request: calls.TGetResultSetMetadataReq, seqid: int) -> Struct:
+    async def _schema(self, caller: Caller, request: calls.TGetResultSetMetadataReq, seqid: int) -> Reply:
         handle, kind = _operation(request)
         schema = await self._sessions.of(handle).schema(caller.principal, handle, kind)
-        return calls.TGetResultSetMetadataResp(status=OK, schema=_table_schema(schema))
+        known = self._schemas.get(id(schema))
+        if known is not None and known[0] is schema:
+            return known[1]
+        reply = calls.TGetResultSetMetadataResp(status=OK, schema=_table_schema(schema))
+        told = self._schemas[id(schema)] = schema, EncodedReply(encode(reply))
+        return told[1]
 
     async def _fetch(self, caller: Caller, request: calls.TFetchResultsReq, seqid: int) -> Struct | None:
         handle, kind = _operation(request)
@@ -310,10 +324,10 @@ class ThriftService:
         await self._sessions.of(handle).cancel(caller.principal, handle, kind)
         return calls.TCancelOperationResp(status=OK)
 
-    async def _close_operation(self, caller: Caller, request: calls.TCloseOperationReq, seqid: int) -> Struct:
+    async def _close_operation(self, caller: Caller, request: calls.TCloseOperationReq, seqid: int) -> Reply:
         handle, kind = _operation(request)
         await self._sessions.of(handle).close_operation(caller.principal, handle, kind)
-        return calls.TCloseOperationResp(status=OK)
+        return _CLOSED
 
     async def _query_id(self, caller: Caller, request: calls.TGetQueryIdReq, seqid: int) -> Struct:
         # By this the record has the statement: `sluice audit show` finds it.
@@ -475,6 +489,7 @@ def _value(name: str, value: str) -> str:
 
 
 OK = TStatus(statusCode=TStatusCode.SUCCESS)
+_CLOSED = EncodedReply(encode(calls.TCloseOperationResp(status=OK)))
 
 _EXCEPTION = "org.apache.hive.service.cli.HiveSQLException"
 """The class that Hive's JDBC driver makes of the first line of detail."""

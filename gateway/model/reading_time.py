@@ -5,18 +5,29 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from types import TracebackType
 
 
 class ReadingTime:
-    """Counts the seconds in which at least one question was open."""
+    """Counts the seconds in which at least one question was open, of those asked within."""
 
-    __slots__ = ("_clock", "_open", "_since", "seconds")
+    __slots__ = ("_before", "_clock", "_open", "_since", "seconds")
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
         self.seconds = 0.0
         self._open = 0
         self._since = 0.0
+
+    def __enter__(self) -> ReadingTime:
+        """Have what is asked within be counted, by itself."""
+        self._before = _CURRENT.set(self)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        _CURRENT.reset(self._before)
 
     @contextmanager
     def count(self) -> Iterator[None]:
@@ -33,17 +44,6 @@ class ReadingTime:
 
 
 _CURRENT: ContextVar[ReadingTime | None] = ContextVar("reading_time", default=None)
-
-
-@contextmanager
-def measure_reading(clock: Callable[[], float]) -> Iterator[ReadingTime]:
-    """Have what is asked within be counted, by itself."""
-    counted = ReadingTime(clock)
-    before = _CURRENT.set(counted)
-    try:
-        yield counted
-    finally:
-        _CURRENT.reset(before)
 
 
 @contextmanager

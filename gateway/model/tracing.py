@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from typing import Protocol
 
@@ -71,17 +71,17 @@ def begin_span(name: str) -> TraceSpan | None:
     return parent.begin(name) if parent is not None else None
 
 
-@contextmanager
-def traced(name: str, **attributes: SpanValue) -> Iterator[TraceSpan | None]:
+_UNTRACED: AbstractContextManager[None] = nullcontext()
+
+
+def traced(name: str, **attributes: SpanValue) -> AbstractContextManager[TraceSpan | None]:
     """Have what is done within be a span, in what the task works on."""
     span = begin_span(name)
     if span is None:
-        yield None
-        return
+        return _UNTRACED
     if attributes:
         span.note(**attributes)
-    with _work_on(span):
-        yield span
+    return _work_on(span)
 
 
 @contextmanager
@@ -102,10 +102,10 @@ def traced_request(
 
 
 @contextmanager
-def _work_on(span: TraceSpan) -> Iterator[None]:
+def _work_on(span: TraceSpan) -> Iterator[TraceSpan]:
     before, fault = CURRENT.set(span), ""
     try:
-        yield
+        yield span
     except BaseException as error:
         # Its kind alone: texts of errors have literals.
         fault = type(error).__name__  # RULE (error-text-in-no-span)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import functools
 import hashlib
-import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -205,8 +204,8 @@ def new_id(now_ms: int, random: bytes) -> str:
 
 def outcome_id(statement_id: str) -> str:
     """Derive the id of a statement's `completed` event: a statement can only ever have one."""
-    origin = uuid.UUID(statement_id)
-    return _uuid7(origin.bytes[:6], hashlib.sha256(b"completed:" + origin.bytes).digest())
+    origin = bytes.fromhex(statement_id.replace("-", ""))
+    return _uuid7(origin[:6], hashlib.sha256(b"completed:" + origin).digest())
 
 
 def _uuid7(timestamp: bytes, rest: bytes) -> str:

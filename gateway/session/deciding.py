@@ -10,8 +10,9 @@ from dataclasses import replace
 from typing import Any, Generic, Protocol, TypeVar
 
 from gateway.errors import LimitExceeded
+from gateway.model.bounded import BoundedDict
 from gateway.model.catalog import TableName
-from gateway.model.reading_time import measure_reading
+from gateway.model.reading_time import ReadingTime
 from gateway.model.statement import Cleared, Client, Refused, Statement, Verdict
 from gateway.model.tracing import traced
 from gateway.session.budgets import StatementMeter
@@ -35,6 +36,7 @@ E_contra = TypeVar("E_contra", bound=EndpointOperation, contravariant=True)
 S = TypeVar("S", bound=EndpointSession[Any, Any])
 S_contra = TypeVar("S_contra", bound=EndpointSession[Any, Any], contravariant=True)
 
+MAX_REQUESTS = 256
 JUDGED_ANEW = "it waited for Spark and was authorized again"
 RUN_AGAIN = "a table that its policies read was replaced meanwhile; it was authorized and run again"
 
@@ -78,6 +80,8 @@ class Deciding(Generic[S, E]):
         self._backend = dependencies.backend
         self._limits = dependencies.limits
         self._console_url = dependencies.console_url
+        self._requests: BoundedDict[int, tuple[Cleared, LockRequest]] = BoundedDict(MAX_REQUESTS)
+        """What clearances lock that read nothing of a session, by their ids."""
         self._freshness = Freshness(self._verdicts, dependencies.catalog.changed_names, endpoint)
 
     async def decide(self, session: S, asked: AskedStatement) -> DecidedStatement:
@@ -90,8 +94,10 @@ class Deciding(Generic[S, E]):
             await self.settle_pending(session)
             session.adopt_renewed()
             await self.renew_views(session, asked.client)
-            statement = replace(asked.statement, principal=session.principal, context=session.context)
-            asked = replace(asked, statement=statement)
+            statement = asked.statement
+            if statement.principal is not session.principal or statement.context is not session.context:
+                statement = replace(statement, principal=session.principal, context=session.context)
+                asked = replace(asked, statement=statement)
             try:
                 return await self._judge_and_record(session, asked)
             except ViewsMoved:
@@ -116,7 +122,7 @@ class Deciding(Generic[S, E]):
             await self._budgets.prepare(session.principal, client, self._backend)
         statement_id, begun = new_event_id(), time.perf_counter()
         policies_version = self._verdicts.policies_version
-        with measure_reading(time.perf_counter) as reading:
+        with ReadingTime(time.perf_counter) as reading:
             verdict = await self.judge_with_fresh_tables(session, statement, client)
             if isinstance(verdict, Cleared) and changes_names(verdict.effects):
                 await self.let_others_end(session)
@@ -242,7 +248,7 @@ class Deciding(Generic[S, E]):
         """
         until = _now() + self._limits.catalog_wait_s
         while isinstance(verdict, Cleared):
-            request = LockRequest.of(verdict, session.collect_dependencies(verdict))
+            request = self._build_request(session, verdict)
             # RULE (names-held)
             with traced("wait for names"):
                 locks = await self._locks.acquire(request, until=until, by=session.number)
@@ -257,7 +263,7 @@ class Deciding(Generic[S, E]):
                     verdict = await self.judge_with_fresh_tables(session, statement, client)
                     if isinstance(verdict, Refused):
                         return verdict, NO_LOCKS
-                    request = LockRequest.of(verdict, session.collect_dependencies(verdict))
+                    request = self._build_request(session, verdict)
                     if not (locks.request.covers(request) and self._is_current(session, verdict, request)):
                         if _now() >= until:
                             return _busy(verdict, request), NO_LOCKS
@@ -268,6 +274,16 @@ class Deciding(Generic[S, E]):
                 if not bound:
                     locks.release()
         return verdict, NO_LOCKS
+
+    def _build_request(self, session: NameResolution, cleared: Cleared) -> LockRequest:
+        """Return what a statement locks; of a clearance that is used again, as it was."""
+        names = session.collect_dependencies(cleared)
+        if names is not cleared.names:
+            return LockRequest.of(cleared, names)
+        known = self._requests.get(id(cleared))
+        if known is None or known[0] is not cleared:
+            known = self._requests[id(cleared)] = cleared, LockRequest.of(cleared, names)
+        return known[1]
 
     def _is_current(self, session: NameResolution, verdict: Cleared, request: LockRequest) -> bool:
         """Whether nothing that the statement was judged by has changed since. Raises ViewsMoved."""

@@ -547,6 +547,8 @@ class Execution:
         Returns whether Spark has said that it does not run any more.
         """
         stopped = not running
+        if stopped and not with_session and upstream.let_go():
+            return True
         try:
             async with asyncio.timeout(self._limits.close_timeout_s):
                 if running:

@@ -6,13 +6,12 @@ import hashlib
 import os
 import time
 import uuid
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from gateway.session.audit_records import format_time, format_uuid, new_id
 
 
-@dataclass(frozen=True, slots=True)
-class Handle:
+class Handle(NamedTuple):
     """The gateway's own handle: who holds both halves still has to be the principal it belongs to.
 
     `guid` finds the session or operation, `secret` is compared in constant time.

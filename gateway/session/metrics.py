@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import get_args
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info
+
+from gateway.session.audit_records import StatementOutcome
 
 
 class Metrics:
@@ -42,6 +45,8 @@ class Metrics:
         self.outcomes = Counter(
             "sluice_operations_ended", "Cleared statements by outcome", ["outcome"], registry=registry
         )
+        self.ended = {outcome: self.outcomes.labels(outcome) for outcome in get_args(StatementOutcome)}
+        """Those of `outcomes`, by outcome: each statement counts in one."""
         judge = Histogram(
             "sluice_judge_seconds",
             "Time to authorize a statement; cached: answered from the verdict cache",

@@ -166,7 +166,7 @@ class Recorder:
         if operation.completed:
             return
         operation.completed = True
-        self._metrics.outcomes.labels(outcome).inc()
+        self._metrics.ended[outcome].inc()
         for span in filter(None, (operation.waiting_span, operation.span)):
             rows, size = operation.relayed_rows, operation.relayed_bytes
             span.note(outcome=outcome, rows=rows, bytes=size)

@@ -44,6 +44,10 @@ class FrameSplitter:
         if self._broken:
             raise MalformedMessage("the stream broke earlier")
         buffer = self._buffer
+        if not buffer and len(chunk) >= HEADER_BYTES:
+            (length,) = _LENGTH.unpack_from(chunk)
+            if length == len(chunk) - HEADER_BYTES and length <= self._max:
+                return [chunk[HEADER_BYTES:]]  # one message that came whole, as calls do
         buffer += chunk
         if len(buffer) < self._need:
             return []

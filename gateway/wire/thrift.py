@@ -52,9 +52,22 @@ class Field(typing.NamedTuple):
     """Whether it holds text somewhere outside of nested structs."""
 
 
+if typing.TYPE_CHECKING:
+
+    class _Namespace:
+        def __init__(self, **values: Any) -> None: ...
+
+else:
+    _Namespace = types.SimpleNamespace
+
+
 @dataclass_transform(kw_only_default=True)
-class Struct:
-    """Base of the declared structs; subclasses get `thrift_spec`, which the C codec reads."""
+class Struct(_Namespace):
+    """Base of the declared structs; subclasses get `thrift_spec`, which the C codec reads.
+
+    Made of keywords by `SimpleNamespace`, in C: a message is a dozen of them. Nothing is checked there: the
+    codec makes empty structs and fills them, and callers have mypy.
+    """
 
     thrift_spec: ClassVar[tuple[Any, ...]] = ()
     wire_fields: ClassVar[tuple[Field, ...]] = ()
@@ -64,10 +77,6 @@ class Struct:
     """Fields that `check_required` checks."""
     wire_texts: ClassVar[tuple[Field, ...]] = ()
     """Fields that `check_text` checks."""
-
-    def __init__(self, **values: Any) -> None:
-        # Not checked here: the codec makes empty structs and fills them; callers have mypy.
-        self.__dict__.update(values)
 
     def __init_subclass__(cls) -> None:
         specs: dict[int, tuple[Any, ...]] = {spec[0]: spec for spec in cls.thrift_spec if spec}
@@ -167,8 +176,11 @@ def encode(value: Struct) -> bytes:
     return encoded
 
 
-def decode(kind: type[S], data: bytes, offset: int = 0, *, max_elements: int = MAX_ELEMENTS) -> S:
-    """Read the one struct that `data` holds from `offset` to its end.
+def decode(
+    kind: type[S], data: bytes, offset: int = 0, *, max_elements: int = MAX_ELEMENTS, behind: int = 0
+) -> S:
+    """Read the one struct that `data` holds from `offset` to its end, which is `behind` bytes before that of
+    the data.
 
     Raises MalformedMessage when it is cut short, goes on after its end, lacks a required field, nests too
     deep, or claims more elements than `max_elements` or more bytes than there are.
@@ -179,7 +191,7 @@ def decode(kind: type[S], data: bytes, offset: int = 0, *, max_elements: int = M
         fastbinary.decode_binary(value, source, kind.wire_type)
     except _FAULTS as fault:
         raise MalformedMessage(f"not a {kind.__name__}: {type(fault).__name__}") from fault
-    if source.cstringio_buf.tell() != len(data):
+    if source.cstringio_buf.tell() != len(data) - behind:
         raise MalformedMessage(f"bytes after the end of {kind.__name__}")
     check_required(value)
     return value
@@ -197,8 +209,12 @@ def check_required(value: Struct) -> None:
         elif isinstance(inner, Struct):
             check_required(inner)
         else:
-            for struct in _structs(inner):
-                check_required(struct)
+            for one in inner if type(inner) is list else _structs(inner):
+                if isinstance(one, Struct):
+                    check_required(one)
+                else:
+                    for struct in _structs(one):
+                        check_required(struct)
 
 
 def check_text(value: Struct, data: bytes) -> None:

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from gateway.model.reading_time import count_reading, measure_reading
+from gateway.model.reading_time import ReadingTime, count_reading
 
 
 class Clock:
@@ -25,7 +25,7 @@ def clock() -> Clock:
 
 
 def test_what_goes_on_at_once_counts_once(clock: Clock) -> None:
-    with measure_reading(clock) as reading:
+    with ReadingTime(clock) as reading:
         with count_reading():
             clock.now += 1
             with count_reading():
@@ -37,8 +37,8 @@ def test_what_goes_on_at_once_counts_once(clock: Clock) -> None:
 
 
 def test_a_statement_within_another_counts_for_itself(clock: Clock) -> None:
-    with measure_reading(clock) as outer:
-        with measure_reading(clock) as inner, count_reading():
+    with ReadingTime(clock) as outer:
+        with ReadingTime(clock) as inner, count_reading():
             clock.now += 1
         with count_reading():
             clock.now += 2
@@ -51,7 +51,7 @@ async def test_statements_beside_each_other_count_for_themselves(clock: Clock) -
     asked = asyncio.Event()
 
     async def decide(*, asks: bool) -> float:
-        with measure_reading(clock) as reading:
+        with ReadingTime(clock) as reading:
             if asks:
                 with count_reading():
                     await asked.wait()

@@ -152,6 +152,9 @@ class FakeOperation:
         self._check()
         return self.rows[:max_rows], self.spark_schema
 
+    def let_go(self) -> bool:
+        return False
+
     async def cancel(self) -> None:
         self.cancelled = True
         if not self.ended.is_set():

@@ -223,6 +223,9 @@ class LakeOperation:
     async def fetch(self, max_rows: int) -> tuple[Sequence[Sequence[Any]], Any]:
         raise AssertionError("nothing is filtered here")
 
+    def let_go(self) -> bool:
+        return False
+
     async def cancel(self) -> None:
         await asyncio.sleep(0)
         if self.lake.chance.random() < 0.5:

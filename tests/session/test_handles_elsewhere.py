@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 import asyncpg
@@ -128,9 +127,9 @@ async def test_a_handle_without_its_secret_or_of_another_kind_is_unknown() -> No
     session = await two.opened()
     handle, kind = await two.running(session)
     for call in (
-        two.here.sessions.cancel(BOB, replace(handle, secret=bytes(16)), kind),
+        two.here.sessions.cancel(BOB, handle._replace(secret=bytes(16)), kind),
         two.here.sessions.cancel(BOB, handle, kind + 1),
-        two.here.sessions.close_session(BOB, replace(session, secret=bytes(16))),
+        two.here.sessions.close_session(BOB, session._replace(secret=bytes(16))),
         two.here.sessions.status(BOB, session, kind),
         two.here.sessions.close_session(BOB, handle),
     ):

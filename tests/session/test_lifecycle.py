@@ -17,7 +17,7 @@ async def test_a_call_that_waits_hears_that_the_gateway_stops() -> None:
     waits = asyncio.Event()
 
     async def call() -> None:
-        async with life.until_cut():
+        with life.until_cut():
             waits.set()
             await asyncio.Event().wait()
 
@@ -32,8 +32,8 @@ async def test_a_call_that_waits_hears_that_the_gateway_stops() -> None:
 
 
 async def test_deadlines_of_a_call_are_its_own() -> None:
-    with pytest.raises(TimeoutError):
-        async with Lifecycle().until_cut(), asyncio.timeout(0):
+    with pytest.raises(TimeoutError), Lifecycle().until_cut():
+        async with asyncio.timeout(0):
             await asyncio.Event().wait()
 
 
