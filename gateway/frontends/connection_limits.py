@@ -537,7 +537,8 @@ async def bind_sockets(host: str, port: int) -> tuple[list[socket.socket], int]:
     found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     try:
         for family, _, _, _, address in dict.fromkeys(found):
-            sock = socket.socket(family, socket.SOCK_STREAM)
+            # By its protocol asyncio knows that nothing is to be held back until the last bytes are acknowledged.
+            sock = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
             made.append(sock)
             sock.settimeout(0)
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

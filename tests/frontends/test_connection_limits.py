@@ -44,6 +44,7 @@ class Served(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         made = cast(asyncio.Transport, transport)
+        self.socket = made.get_extra_info("socket")
         self.visitor.ends_by(made.abort)
         made.write(b"hello")
 
@@ -103,6 +104,13 @@ async def test_who_says_nothing_is_cut_and_nothing_is_made_for_him() -> None:
     async with opened(ConnectionLimits(first_byte_s=0.05)) as here:
         assert await is_cut(await here.client())
         assert (here.served, here.refused) == ([], {"late": 1})
+
+
+async def test_nothing_is_held_back_until_the_client_has_acknowledged_what_came_before() -> None:
+    """Two small answers in a row: Nagle's algorithm would keep the second for 40 ms."""
+    async with opened(LONG) as here:
+        await here.client(says=b"x")
+        assert here.served[0].socket.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
 
 
 async def test_who_says_something_and_does_not_log_in_is_cut_later() -> None:

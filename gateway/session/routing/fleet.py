@@ -168,6 +168,11 @@ class Fleet:
     def all(self) -> list[SparkEntry]:
         return list(self._sparks.values())
 
+    @property
+    def only(self) -> SparkEntry | None:
+        """The Spark, where there is one."""
+        return next(iter(self._sparks.values())) if len(self._sparks) == 1 else None
+
     def get(self, name: str) -> SparkEntry | None:
         return self._sparks.get(name)
 

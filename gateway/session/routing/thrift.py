@@ -43,6 +43,8 @@ class RoutedSessions:
 
     def of(self, handle: Handle) -> Sessions:
         """Return the sessions of the Spark that a session or an operation is on."""
+        if (only := self._fleet.only) is not None and only.thrift is not None:
+            return only.thrift
         found = self._all()
         # One that nobody has is told, and recorded, by the first.
         return next((one for one in found if one.knows(handle)), found[0])
