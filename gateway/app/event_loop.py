@@ -20,6 +20,9 @@ from typing import Any
 ROUNDS = 8
 """How often what has become ready is run before sockets are looked at again: callbacks that always call for
 more do not keep clients waiting."""
+MANY_CANCELED = 100
+"""Timers that were cancelled and whose time has not come, from which on asyncio clears them away, where they
+are more than half."""
 _READ, _WRITE = ~select.EPOLLOUT, ~select.EPOLLIN
 """Every event but one concerns a reader, every event but one a writer, as asyncio has it."""
 
@@ -42,7 +45,9 @@ class GatewayLoop(asyncio.SelectorEventLoop):
 
     def _run_once(self) -> None:
         ready, scheduled = self._ready, self._scheduled
-        if self._debug or self._timer_cancelled_count > 100:  # type: ignore[attr-defined]
+        canceled = self._timer_cancelled_count
+        is_littered = canceled > MANY_CANCELED and 2 * canceled > len(scheduled)
+        if self._debug or is_littered:  # type: ignore[attr-defined]
             super()._run_once()  # type: ignore[misc]  # it also clears away timers that were cancelled
             return
         self._look(self._find_wait(ready, scheduled))

@@ -537,7 +537,7 @@ async def bind_sockets(host: str, port: int) -> tuple[list[socket.socket], int]:
     found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     try:
         for family, _, _, _, address in dict.fromkeys(found):
-            # By its protocol asyncio knows that nothing is to be held back until the last bytes are acknowledged.
+            # By its protocol asyncio knows to hold nothing back until the client acknowledges the last bytes.
             sock = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
             made.append(sock)
             sock.settimeout(0)

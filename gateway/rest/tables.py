@@ -12,6 +12,7 @@ from urllib.parse import quote
 from gateway.catalog.read_restrictions import read_restrictions
 from gateway.catalog.readable import CatalogUnavailable
 from gateway.catalog.rest import RestAnswer
+from gateway.model.bounded import BoundedDict
 from gateway.model.catalog import Table, TableName
 from gateway.model.resource import Resource
 from gateway.model.statement import Cleared, Refused, Verdict
@@ -34,6 +35,9 @@ from gateway.rest.upstream import CatalogRelay, pass_fault_on, read_answer
 NO_TABLE = "NoSuchTableException"
 DELEGATION = "x-iceberg-access-delegation"
 _VENDED = "vended-credentials"
+MAX_KNOWN = 64
+MAX_KNOWN_BYTES = 256 * 1024
+"""How many answers of catalogs are kept as they were read, and how long one may be."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,6 +64,10 @@ class ServedTables:
         self._judge = judge
         self._trust = trust
         self._restricting = restricting
+        self._known: BoundedDict[tuple[TableName, bytes], tuple[Mapping[str, Any], Table]] = BoundedDict(
+            MAX_KNOWN
+        )
+        """Answers as they were read, which nobody changes."""
 
     async def load(self, call: RestCall) -> RestReply:
         """Answer `loadTable`."""
@@ -129,8 +137,7 @@ class ServedTables:
         )
         if answer.status >= 400:
             raise await self._explain_missing(call, name, answer, begun)
-        told = read_answer(answer)
-        table = await self._describe(call, name, told)
+        told, table = await self._read(call, name, answer)
         described = AnsweredTables({name.fold(): table})
         verdict = await self._judge.judge(call, write_select(name), described)
         hidden: tuple[str, ...] = ()
@@ -149,6 +156,20 @@ class ServedTables:
             restrictions=restrictions,
             credentials=credentials,
         )
+
+    async def _read(
+        self, call: RestCall, name: TableName, answer: RestAnswer
+    ) -> tuple[Mapping[str, Any], Table]:
+        """Return what an answer says, and the table that it is about. The same bytes say the same."""
+        known = self._known.get(key := (name, answer.content))
+        if known is None:
+            told = read_answer(answer)
+            known = told, await self._describe(call, name, told)
+            if len(answer.content) <= MAX_KNOWN_BYTES:
+                self._known[key] = known
+        else:
+            self._known.move_to_end(key)
+        return known
 
     async def _describe(self, call: RestCall, name: TableName, told: Mapping[str, Any]) -> Table:
         try:

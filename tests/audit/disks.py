@@ -16,7 +16,7 @@ from tests.speed import patience
 class FailingDisk(LocalDisk):
     """The local disk, but each call asks a plan first whether it fails.
 
-    With `kernel` it syncs as a kernel does, beside the loop and without the spool's thread. `fail` maps a call
+    With `kernel` it syncs as a kernel does, beside the loop, without the spool's thread. `fail` maps a call
     to how many times it fails (−1: until further notice) and with which errno.
     """
 
