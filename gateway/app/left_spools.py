@@ -8,40 +8,31 @@ from pathlib import Path
 
 import structlog
 
+from gateway.audit.backlog import WORKER_PREFIX, find_spool, list_spools
 from gateway.audit.ledger import FileLedger, LedgerOptions
 from gateway.errors import LedgerUnavailable
 from gateway.settings import Settings, load_settings
 
 log = structlog.get_logger(__name__)
 
-PREFIX = "worker-"
 AGAIN_S = 30.0
 """After so long a record is tried again that could not be had."""
-
-
-def directory_of(ledger: Path, number: int) -> Path:
-    """Return where a worker keeps its record: the first where a gateway without workers does."""
-    return ledger if number == 1 else ledger / f"{PREFIX}{number}"
 
 
 def load_worker_settings(config: Path, number: int) -> Settings:
     """Read the settings of a worker: the gateway's, with a record of its own. Raises Faults."""
     settings = load_settings(config)
-    directory = directory_of(settings.ledger.directory, number)
+    directory = find_spool(settings.ledger.directory, number)
     return settings.model_copy(update={"ledger": settings.ledger.model_copy(update={"directory": directory})})
-
-
-def list_all(ledger: Path) -> list[Path]:
-    """Return the directories of all workers, the first one's first."""
-    others = [path for path in ledger.glob(f"{PREFIX}*") if path.name.removeprefix(PREFIX).isdecimal()]
-    return [ledger, *sorted(others)]
 
 
 def list_left(ledger: Path, workers: int) -> list[Path]:
     """Return the directories of workers with higher numbers that have records."""
-    _, *others = list_all(ledger)
+    _, *others = list_spools(ledger)
     return [
-        one for one in others if int(one.name.removeprefix(PREFIX)) > workers and any(one.glob("*.spool"))
+        one
+        for one in others
+        if int(one.name.removeprefix(WORKER_PREFIX)) > workers and any(one.glob("*.spool"))
     ]
 
 

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
-from gateway.app.left_spools import list_all
-from gateway.audit.backlog import read_checkpoint
+from gateway.audit.backlog import list_spools, read_checkpoint
 from gateway.audit.seals import public_key, read_local_seals, read_signing_key
 from gateway.errors import Faults
 from gateway.jobs.verifying import VerifyOptions
@@ -38,7 +37,7 @@ def older_seal_keys(settings: LedgerSettings) -> Sequence[Ed25519PublicKey]:
 def verify_options(settings: Settings) -> VerifyOptions:
     """Return what the job `verify` is given: all of the record, by keys and spools of the settings."""
     spool = settings.ledger.directory
-    every = list_all(spool) if spool.is_dir() else []
+    every = list_spools(spool) if spool.is_dir() else []
     reached = {gateway: head for one in every for gateway, head in read_checkpoint(one).chains.items()}
     return VerifyOptions(
         keys=seal_keys(settings.ledger),

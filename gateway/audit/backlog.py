@@ -64,6 +64,23 @@ class ShippedUpTo:
     """Gateway → the end of its chain as it was last committed."""
 
 
+WORKER_PREFIX = "worker-"
+
+
+def find_spool(ledger: Path, worker: int) -> Path:
+    """Return where a worker of a gateway keeps its spool: the first where a gateway without workers does."""
+    return ledger if worker == 1 else ledger / f"{WORKER_PREFIX}{worker}"
+
+
+def list_spools(ledger: Path) -> list[Path]:
+    """Return the spools of a gateway and of all its workers, also of those that there are no longer; the
+    first one's first."""
+    others = [
+        path for path in ledger.glob(f"{WORKER_PREFIX}*") if path.name.removeprefix(WORKER_PREFIX).isdecimal()
+    ]
+    return [ledger, *sorted(others)]
+
+
 def read_checkpoint(directory: Path) -> ShippedUpTo:
     """Return how far shipping has come; the beginning when nothing, or nothing readable, tells."""
     try:

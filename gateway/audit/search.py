@@ -17,7 +17,7 @@ from typing import Any
 
 import asyncpg
 
-from gateway.audit.backlog import read_checkpoint
+from gateway.audit.backlog import list_spools, read_checkpoint
 from gateway.audit.rows import COLUMNS, decode_event, event_of
 from gateway.audit.segment import FILE_HEADER, SHIPPED, scan
 from gateway.database.asking import asking, connect
@@ -151,21 +151,24 @@ class _Seen:
 
 @dataclass(slots=True)
 class _SpoolView:
-    """Reads a spool that another process writes, each entry once."""
+    """Reads the spools that a gateway and its workers write, each entry once."""
 
     directory: Path
-    _reached: dict[int, int] = field(default_factory=dict)
+    _reached: dict[Path, int] = field(default_factory=dict)
 
     def new_events(self) -> list[AuditEvent]:
         """Return events that were not returned before and are not known to be in the database."""
-        position = read_checkpoint(self.directory).position
+        return [event for spool in list_spools(self.directory) for event in self._read(spool)]
+
+    def _read(self, spool: Path) -> list[AuditEvent]:
+        position = read_checkpoint(spool).position
         found: list[AuditEvent] = []
-        for path in sorted(self.directory.glob("*.spool")):
+        for path in sorted(spool.glob("*.spool")):
             number = int(path.stem) if path.stem.isdecimal() else -1
             if number < position.segment:
                 continue
             shipped = position.offset if number == position.segment else len(FILE_HEADER)
-            start = max(self._reached.get(number, 0), shipped)
+            start = max(self._reached.get(path, 0), shipped)
             try:
                 with path.open("rb") as file:
                     file.seek(start)
@@ -173,7 +176,7 @@ class _SpoolView:
             except FileNotFoundError:
                 continue  # shipped and removed meanwhile
             if entries:
-                self._reached[number] = entries[-1].end
+                self._reached[path] = entries[-1].end
             for entry in entries:
                 if entry.mark in SHIPPED:
                     try:

@@ -19,7 +19,7 @@ from gateway.app.jobs import holds_of, spark_options
 from gateway.app.seal_keys import seal_keys
 from gateway.app.signals import until_signalled
 from gateway.audit.archived import Archive
-from gateway.audit.backlog import read_checkpoint
+from gateway.audit.backlog import list_spools, read_checkpoint
 from gateway.audit.erasing import erase
 from gateway.audit.seals import (
     KEPT,
@@ -70,9 +70,12 @@ def run(
     arguments.trouble = exit_codes.VERIFY_TROUBLE
     keys = _public_keys(settings, arguments.public_key)
     exported = _lines(arguments.seals) if arguments.seals is not None else []
-    reached = read_checkpoint(spool).chains if spool is not None else None
-    if spool is not None:
-        exported += [one for one in read_local_seals(spool) if not {one, as_line(one)} & set(exported)]
+    spools = list_spools(spool) if spool is not None else []
+    chains = [read_checkpoint(one).chains for one in spools]
+    reached = {name: head for one in chains for name, head in one.items()} if spools else None
+    for one in spools:
+        known = set(exported)
+        exported += [seal for seal in read_local_seals(one) if not {seal, as_line(seal)} & known]
 
     # An archive in a catalog has no files that can be read here.
     if arguments.on is not None or settings.jobs.catalog is not None:

@@ -16,9 +16,10 @@ import pytest
 from prometheus_client import CollectorRegistry, Gauge
 
 from gateway.app.handed_connections import WorkerPlace
-from gateway.app.left_spools import directory_of, list_all, list_left
+from gateway.app.left_spools import list_left
 from gateway.app.supervisor import Supervisor, hold_reload, make_directory
 from gateway.app.worker_metrics import merge_metrics, merge_texts, share_metrics
+from gateway.audit.backlog import find_spool, list_spools
 from gateway.errors import BackendUnavailable, Faults
 from gateway.settings.loading import load_settings
 from tests.speed import patience
@@ -215,13 +216,13 @@ def test_workers_share_a_postgresql_and_a_spark(tmp_path: Path, settings: str) -
 
 
 def test_the_first_worker_keeps_the_record_where_one_gateway_does(tmp_path: Path) -> None:
-    assert directory_of(tmp_path, 1) == tmp_path
+    assert find_spool(tmp_path, 1) == tmp_path
     for number in (2, 3, 4):
         (tmp_path / f"worker-{number}").mkdir()
     (tmp_path / "worker-2" / "000000000001.spool").touch()
     (tmp_path / "worker-4" / "000000000001.spool").touch()
     assert list_left(tmp_path, 2) == [tmp_path / "worker-4"]
-    assert list_all(tmp_path) == [tmp_path, *(tmp_path / f"worker-{number}" for number in (2, 3, 4))]
+    assert list_spools(tmp_path) == [tmp_path, *(tmp_path / f"worker-{number}" for number in (2, 3, 4))]
     assert list_left(tmp_path, 1) == [tmp_path / "worker-2", tmp_path / "worker-4"]
 
 

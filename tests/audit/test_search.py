@@ -10,6 +10,7 @@ from pathlib import Path
 import asyncpg
 import pytest
 
+from gateway.audit.backlog import find_spool
 from gateway.audit.ledger import FileLedger
 from gateway.audit.search import EventQuery, Found, find_event, search, tail
 from gateway.errors import Faults, LedgerUnavailable
@@ -183,3 +184,17 @@ async def test_one_event_is_found_by_its_id_or_its_statements_in_spool_and_datab
     assert await find_event(connection, uuid.UUID("ffffffff-ffff-7fff-bfff-ffffffffffff")) == (None, [])
     await connection.close()
     await unshipped.close()
+
+
+async def test_spools_of_all_workers_are_looked_through(tmp_path: Path) -> None:
+    events: list[AuditEvent] = []
+    for worker in (1, 2, 3):
+        async with running(find_spool(tmp_path, worker), None, name=f"worker {worker}") as ledger:
+            events.append(cleared(f"SELECT {worker} FROM hr.employee"))
+            await ledger.record_decided(events[-1])
+            await ledger.record(completed(events[-1]))
+            await ledger.record_decided(cleared("SELECT 0 FROM hr.employee", user="amy"))
+    found = await search(None, EventQuery(user="bob"), spool=tmp_path)
+    assert {one.event.event_id for one in found} == {event.event_id for event in events}
+    assert all(one.end is not None for one in found)
+    assert len([event async for event in tail(None, spool=tmp_path)]) >= 9
