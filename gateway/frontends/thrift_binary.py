@@ -70,6 +70,8 @@ class ThriftConnection(asyncio.Protocol):
         self._layer: SecurityLayer | None = None
         self._wrapper: FrameWrapper | None = None
         self._frames = FrameSplitter(self._limits.max_frame_bytes)
+        self._has_begun = False
+        """Whether a frame has begun that is not whole."""
         self._calls: deque[bytes] = deque()
         self._waiting_bytes = 0
         self._wake: asyncio.Future[None] | None = None
@@ -235,8 +237,10 @@ class ThriftConnection(asyncio.Protocol):
         for message in messages:
             self._waiting_bytes += len(message)
             self._calls.append(message)
-        if self._frames.pending:
-            if messages or self._frames.pending == len(data):
+        pending = self._frames.pending
+        self._has_begun = bool(pending)
+        if pending:
+            if messages or pending == len(data):
                 # A frame has begun: it has to end in time, however slowly its bytes come.
                 self._expect(self._limits.frame_timeout_s)
         elif messages:
@@ -272,10 +276,10 @@ class ThriftConnection(asyncio.Protocol):
                 if self._reading_paused and not self._overfull and self._transport is not None:
                     self._reading_paused = False
                     self._transport.resume_reading()
-                    if self._frames.pending:
+                    if self._has_begun:
                         self._expect(self._limits.frame_timeout_s)
                 # A long answer does not count as the client being idle.
-                if not self._frames.pending:
+                if not self._has_begun:
                     self._expect(None)
                 self.answers = True
                 try:
@@ -284,7 +288,7 @@ class ThriftConnection(asyncio.Protocol):
                         await self.drain()
                 finally:
                     self.answers = False
-                if not self._frames.pending:
+                if not self._has_begun:
                     self._expect(self._limits.idle_timeout_s)
         except ClientGone:
             pass

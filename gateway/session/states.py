@@ -121,10 +121,12 @@ OUTCOMES: Mapping[State, StatementOutcome] = {
 class OperationStateMachine:
     """Where one operation is in the table, and how far it came."""
 
-    __slots__ = ("analysed", "forwarded", "state")
+    __slots__ = ("analysed", "ended", "forwarded", "state")
 
     def __init__(self) -> None:
         self.state = State.DECIDED
+        self.ended = False
+        """Whether that is an end."""
         self.forwarded = False
         """True from the moment the statement may have reached Spark, even if Spark then rejected it."""
         self.analysed = False
@@ -136,15 +138,12 @@ class OperationStateMachine:
         if following is None:
             raise WrongEvent(f"{event.name} in the state {self.state.name}")
         self.state = following
+        self.ended = following in OUTCOMES
         if event is Event.ANALYSE:
             self.analysed = True
         elif event in (Event.FORWARD, Event.REFUSE, Event.AGAIN):
             self.forwarded = event is Event.FORWARD
             self.analysed = False
-
-    @property
-    def ended(self) -> bool:
-        return self.state in OUTCOMES
 
     @property
     def outcome(self) -> StatementOutcome:

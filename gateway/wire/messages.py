@@ -7,7 +7,6 @@ TApplicationException (kind and text).
 
 from __future__ import annotations
 
-import contextlib
 import enum
 import re
 import struct
@@ -209,9 +208,11 @@ def decode_reply(data: bytes, response: type[R], *, max_elements: int = MAX_ELEM
     if begins is not None and data.startswith(begins):
         at = len(begins) + _SEQID.size
         if data.startswith(_RESPONSE, at) and data.endswith(_STOP):
-            with contextlib.suppress(MalformedMessage):  # such as for a field that is not known
-                at += len(_RESPONSE)
+            at += len(_RESPONSE)
+            try:
                 return decode(response, data, at, max_elements=max_elements, behind=len(_STOP))
+            except MalformedMessage:
+                pass  # it may have a field that is not known
     message = decode_message(data)
     if message.kind is MessageKind.EXCEPTION:
         failure = decode(TApplicationException, data, message.body_offset)

@@ -519,6 +519,35 @@ async def test_what_was_stopped_is_closed_a_little_later() -> None:
         assert server.connections == 0
 
 
+async def test_what_has_ended_is_let_go_without_a_wait_and_nothing_else_is() -> None:
+    async with FakeHiveServer() as server:
+        session = await backend_for(server).open_session(ALICE, protocol_version=9, settings={})
+        server.on("SLOW", Answer.of([("n", TTypeId.INT)], [], until=asyncio.Event()))
+        server.on("Q", Answer.text(("x",)))
+        ended = await session.execute(cleared("Q"), run_async=True, timeout_s=0)
+        assert not ended.let_go(), "nobody has heard that it ended"
+        await ended.wait_for_success()
+        running = await session.execute(cleared("SLOW"), run_async=True, timeout_s=0)
+        assert not running.let_go()
+        polling = asyncio.ensure_future(running.status())
+        await asyncio.sleep(0)
+        assert not ended.let_go(), "it would stand behind the poll"
+        polling.cancel()
+        await asyncio.wait({polling})
+        await ended.close()
+        again = await backend_for(server).open_session(ALICE, protocol_version=9, settings={})
+        done = await again.execute(cleared("Q"), run_async=True, timeout_s=0)
+        await done.wait_for_success()
+        before = server.calls.count("CloseOperation")
+        assert done.let_go()
+        assert [row[0] for row in await again.answer("Q", max_rows=1)] == ["x"]
+        assert server.calls.count("CloseOperation") >= before + 1
+        await again.close()
+        again.connection.abort()
+        assert done.let_go(), "it is gone with the connection"
+        await session.close()
+
+
 async def test_a_session_without_anything_stopped_is_closed_at_once() -> None:
     async with FakeHiveServer() as server:
         session = await backend_for(server, stop_grace_s=60).open_session(

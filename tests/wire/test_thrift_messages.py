@@ -303,3 +303,78 @@ def test_text_that_cannot_be_sent_is_a_value_error() -> None:
     status = tcli.TStatus(statusCode=3, errorMessage="\ud800")
     with pytest.raises(ValueError):
         messages.encode_reply("CloseSession", 1, calls.TCloseSessionResp(status=status))
+
+
+IDENTIFIERS = st.binary(min_size=16, max_size=16)
+NUMBERS = st.integers(-(1 << 31), (1 << 31) - 1)
+OF_OPERATIONS = ("GetOperationStatus", "GetResultSetMetadata", "CloseOperation", "CancelOperation")
+
+
+@given(
+    guid=IDENTIFIERS,
+    secret=IDENTIFIERS,
+    kind=NUMBERS,
+    rows=st.booleans(),
+    orientation=NUMBERS,
+    most=st.integers(-(1 << 63), (1 << 63) - 1),
+    fetch_type=st.none() | st.integers(-(1 << 15), (1 << 15) - 1),
+    behind=st.binary(max_size=2),
+)
+@settings(max_examples=tries(200), deadline=None)
+def test_what_is_read_at_once_is_what_the_codec_reads(
+    guid: bytes,
+    secret: bytes,
+    kind: int,
+    rows: bool,
+    orientation: int,
+    most: int,
+    fetch_type: int | None,
+    behind: bytes,
+) -> None:
+    operation = tcli.TOperationHandle(
+        operationId=tcli.THandleIdentifier(guid=guid, secret=secret), operationType=kind, hasResultSet=rows
+    )
+    requests: list[tuple[str, Struct]] = [
+        (method, calls.METHODS[method][0](operationHandle=operation)) for method in OF_OPERATIONS
+    ]
+    fetch = calls.TFetchResultsReq(
+        operationHandle=operation, orientation=orientation, maxRows=most, fetchType=fetch_type
+    )
+    for method, request in (*requests, ("FetchResults", fetch)):
+        data = messages.encode_call(method, 7, request)
+        header = messages.decode_message(data)
+        usual = messages._read_usual(data, header)
+        assert usual is not None
+        read = decode(messages._ARGUMENTS[method], data, header.body_offset)
+        assert usual == read.req  # type: ignore[attr-defined]
+        assert messages.decode_request(data) == request
+        if behind:
+            assert messages._read_usual(data + behind, header) is None
+            with pytest.raises(MalformedMessage):
+                messages.decode_request(data + behind)
+
+
+def test_a_request_that_is_written_otherwise_is_read_by_the_codec() -> None:
+    for kind in (calls.TFetchResultsReq, calls.TCloseOperationReq):
+        request = sample(kind)  # with a count of rows that were changed
+        method = next(name for name, (one, _) in calls.METHODS.items() if one is kind)
+        data = messages.encode_call(method, 7, request)
+        assert messages._read_usual(data, messages.decode_message(data)) is None
+        assert messages.decode_request(data) == request
+
+
+def test_an_encoded_reply_is_the_same_bytes() -> None:
+    reply = calls.TCloseOperationResp(status=STATUS)
+    written = messages.EncodedReply(encode(reply))
+    assert messages.encode_reply("CloseOperation", 3, written) == messages.encode_reply(
+        "CloseOperation", 3, reply
+    )
+
+
+def test_the_same_message_at_another_time_differs_by_its_number_alone() -> None:
+    reply = calls.TCloseOperationResp(status=STATUS)
+    one, other = (messages.encode_reply("CloseOperation", number, reply) for number in (3, 70_000))
+    assert one != other
+    assert messages.without_seqid(one) == messages.without_seqid(other)
+    for strange in (b"", b"\xff" * 3, b"\xff" * 40):
+        messages.without_seqid(strange)
