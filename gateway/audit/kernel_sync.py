@@ -31,7 +31,7 @@ Synced = Callable[[OSError | None], None]
 """Told in the loop when a sync has ended, and by what error."""
 
 
-class _Request(ctypes.Structure):
+class _SyncRequest(ctypes.Structure):
     """`struct iocb` of a little-endian machine."""
 
     _fields_ = (
@@ -50,7 +50,7 @@ class _Request(ctypes.Structure):
     )
 
 
-class _Ended(ctypes.Structure):
+class _SyncEnd(ctypes.Structure):
     """`struct io_event`."""
 
     _fields_ = (
@@ -74,11 +74,11 @@ class KernelSync:
         self._loop = loop
         self._context = ctypes.c_ulong(0)
         self._one = ctypes.c_long(1)
-        self._ended = _Ended()
+        self._ended = _SyncEnd()
         self._into = ctypes.byref(self._ended)
         self._bell = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
-        self._request = _Request(opcode=_FDSYNC, flags=_TELLS_BY_RESFD, resfd=self._bell)
-        self._list = (ctypes.POINTER(_Request) * 1)(ctypes.pointer(self._request))
+        self._request = _SyncRequest(opcode=_FDSYNC, flags=_TELLS_BY_RESFD, resfd=self._bell)
+        self._list = (ctypes.POINTER(_SyncRequest) * 1)(ctypes.pointer(self._request))
         try:
             self._require(self._call(self._setup, self._one, ctypes.byref(self._context)), 0)
         except OSError:

@@ -424,15 +424,10 @@ class SparkThriftSession(AskingSession):
             await self._close_operation(request)
 
     def let_go(self, operation: SparkThriftOperation, request: calls.TCloseOperationReq) -> bool:
-        """Close an operation that has ended by itself, if nothing is in the way.
-
-        Nothing depends on the answer, and what the session sends next stands behind the call.
-        """
-        if operation in self._unfinished or not self._connection.idle:
-            return False
-        with contextlib.suppress(BackendUnavailable):
+        """Close one that has ended by itself; the answer does not matter, and the next call stands behind."""
+        if is_over := operation not in self._unfinished and self._connection.idle:
             self._connection.send_unanswered("CloseOperation", request)
-        return True
+        return is_over
 
     async def _close_operation(self, request: calls.TCloseOperationReq) -> None:
         # Spark does not know it any more, or its session is gone: both are what was wanted.
@@ -505,12 +500,10 @@ class SparkThriftOperation:
             self._schema = self._ask_schema()
         return state
 
-    async def _ask_status(self, get_progress: bool) -> calls.TGetOperationStatusResp:
-        return await self._session.connection.call(
-            "GetOperationStatus",
-            calls.TGetOperationStatusReq(operationHandle=self._handle, getProgressUpdate=get_progress),
-            calls.TGetOperationStatusResp,
-        )
+    async def _ask_status(self, progress: bool) -> calls.TGetOperationStatusResp:
+        request = calls.TGetOperationStatusReq(operationHandle=self._handle, getProgressUpdate=progress)
+        connection = self._session.connection
+        return await connection.call("GetOperationStatus", request, calls.TGetOperationStatusResp)
 
     async def wait_for_success(self) -> None:
         """Return when the statement has ended well. Raises BackendError when it has ended otherwise."""
@@ -592,10 +585,10 @@ class SparkThriftOperation:
         await self._session.stop(calls.TCancelOperationReq(operationHandle=self._handle))
 
     def let_go(self) -> bool:
-        if not self._ended:
-            return False
-        self._forget_schema()
-        return self._session.let_go(self, calls.TCloseOperationReq(operationHandle=self._handle))
+        request = calls.TCloseOperationReq(operationHandle=self._handle)
+        if is_over := self._ended and self._session.let_go(self, request):
+            self._forget_schema()
+        return is_over
 
     async def close(self) -> None:
         """Stop the statement if it runs, as does a lost connection, and let Spark forget it. Never raises for

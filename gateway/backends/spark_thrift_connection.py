@@ -202,12 +202,11 @@ class SparkConnection(asyncio.Protocol):
         return Begun(self, exchange, response, timeout_s)
 
     def send_unanswered(self, method: str, request: Struct) -> None:
-        """Send a call that Spark answers as soon as it comes to it, and let the reply go, whatever it is.
-
-        Raises BackendUnavailable.
-        """
+        """Send a call that Spark answers as soon as it comes to it, and let the reply go, whatever it is; one
+        that cannot be sent, too."""
         self._seqid = self._seqid % 0x7FFF_FFFF + 1
-        self._send(Swallowed(), method, request, self._seqid)
+        with contextlib.suppress(BackendUnavailable):
+            self._send(Swallowed(), method, request, self._seqid)
 
     async def read_reply(self, exchange: Gathered, response: type[R], timeout_s: float) -> R:
         """Wait for the reply of a call that was sent. Raises as `call` does."""
@@ -390,7 +389,9 @@ class SparkConnection(asyncio.Protocol):
     def _decode(self, data: bytes, response: type[R]) -> R:
         try:
             reply = (
-                decode_reply(data, response) if response not in _TOLD_AGAIN else _read_again(data, response)
+                decode_reply(data, response)
+                if response not in _RECURRING_REPLIES
+                else _read_again(data, response)
             )
         except CallFailed as failure:
             # INVARIANT (handles stay here): the text of a Thrift exception may repeat the whole request, and
@@ -431,7 +432,7 @@ class SparkConnection(asyncio.Protocol):
         return error
 
 
-_TOLD_AGAIN = frozenset({TGetResultSetMetadataResp})
+_RECURRING_REPLIES = frozenset({TGetResultSetMetadataResp})
 """Replies that come again and again but for their sequence id: the columns of the same statement."""
 MAX_REPLIES = 256
 MAX_REPLY_BYTES = 16_384

@@ -41,7 +41,7 @@ from gateway.wire.tcli import (
 )
 from gateway.wire.thrift import Struct, encode
 
-Reply = Struct | EncodedReply
+CallReply = Struct | EncodedReply
 _TYPES = {
     "string": TTypeId.STRING,
     "int": TTypeId.INT,
@@ -109,7 +109,7 @@ class ThriftService:
         self._spark_version = spark_version
         self._keywords = keywords
         self._max_statement_chars = max_statement_chars
-        self._answers: dict[str, Callable[[Caller, Any, int], Awaitable[Reply | None]]] = {
+        self._answers: dict[str, Callable[[Caller, Any, int], Awaitable[CallReply | None]]] = {
             "OpenSession": self._open_session,
             "CloseSession": self._close_session,
             "GetInfo": self._get_info,
@@ -128,13 +128,15 @@ class ThriftService:
 
     def answer(
         self, method: str, request: Struct, seqid: int, caller: Caller
-    ) -> Coroutine[Any, Any, Reply | None]:
+    ) -> Coroutine[Any, Any, CallReply | None]:
         """Return the reply, or None when it has been relayed to the caller's sink already."""
         if self._tracer is None or method in UNTRACED:
             return self._answer_call(method, request, seqid, caller)
         return self._answer_traced(method, request, seqid, caller)
 
-    async def _answer_traced(self, method: str, request: Struct, seqid: int, caller: Caller) -> Reply | None:
+    async def _answer_traced(
+        self, method: str, request: Struct, seqid: int, caller: Caller
+    ) -> CallReply | None:
         statement, ours = getattr(request, "statement", None), self._find_traceparent(request)
         told = traceparent_in(statement) if isinstance(statement, str) else ""
         with traced_request(self._tracer, method, told, goes_on=ours) as span:
@@ -150,8 +152,10 @@ class ThriftService:
             return ""
         return self._traceparents.get(bytes(handle.operationId.guid or b"").hex(), "")
 
-    async def _answer_call(self, method: str, request: Struct, seqid: int, caller: Caller) -> Reply | None:
-        reply: Reply | None
+    async def _answer_call(
+        self, method: str, request: Struct, seqid: int, caller: Caller
+    ) -> CallReply | None:
+        reply: CallReply | None
         try:
             with self._sessions.lifecycle.until_cut():
                 if method in METADATA_CALLS:
@@ -287,7 +291,7 @@ class ThriftService:
             reply.errorMessage = operation_text(report.error)
         return reply
 
-    async def _schema(self, caller: Caller, request: calls.TGetResultSetMetadataReq, seqid: int) -> Reply:
+    async def _schema(self, caller: Caller, request: calls.TGetResultSetMetadataReq, seqid: int) -> CallReply:
         handle, kind = _operation(request)
         schema = await self._sessions.of(handle).schema(caller.principal, handle, kind)
         known = self._schemas.get(id(schema))
@@ -324,7 +328,9 @@ class ThriftService:
         await self._sessions.of(handle).cancel(caller.principal, handle, kind)
         return calls.TCancelOperationResp(status=OK)
 
-    async def _close_operation(self, caller: Caller, request: calls.TCloseOperationReq, seqid: int) -> Reply:
+    async def _close_operation(
+        self, caller: Caller, request: calls.TCloseOperationReq, seqid: int
+    ) -> CallReply:
         handle, kind = _operation(request)
         await self._sessions.of(handle).close_operation(caller.principal, handle, kind)
         return _CLOSED

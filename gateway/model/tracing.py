@@ -74,7 +74,7 @@ def begin_span(name: str) -> TraceSpan | None:
 _UNTRACED: AbstractContextManager[None] = nullcontext()
 
 
-def traced(name: str, **attributes: SpanValue) -> AbstractContextManager[TraceSpan | None]:
+def trace(name: str, **attributes: SpanValue) -> AbstractContextManager[TraceSpan | None]:
     """Have what is done within be a span, in what the task works on."""
     span = begin_span(name)
     if span is None:

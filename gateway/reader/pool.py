@@ -27,7 +27,7 @@ from gateway.model.reading import (
 from gateway.model.reading_time import count_reading
 from gateway.model.spark_configuration import ParserConfiguration
 from gateway.model.spark_minors import find_supported_minor, minor_of
-from gateway.model.tracing import traced
+from gateway.model.tracing import trace
 from gateway.reader.java_runtime import find_java, find_spark_home, spark_version
 from gateway.reader.limits import ReaderLimits, refuse
 from gateway.reader.parsers import Parsers
@@ -340,7 +340,7 @@ class ReaderPool(Closing):
                 del self._questions[key]
 
     async def _ask(self, operation: str, fields: JsonReply) -> JsonReply | NotRead:
-        with traced("read", question=operation):
+        with trace("read", question=operation):
             return await self._ask_process(operation, fields)
 
     async def _ask_process(self, operation: str, fields: JsonReply) -> JsonReply | NotRead:

@@ -14,7 +14,7 @@ from gateway.model.bounded import BoundedDict
 from gateway.model.catalog import TableName
 from gateway.model.reading_time import ReadingTime
 from gateway.model.statement import Cleared, Client, Refused, Statement, Verdict
-from gateway.model.tracing import traced
+from gateway.model.tracing import trace
 from gateway.session.budgets import StatementMeter
 from gateway.session.dependencies import Dependencies
 from gateway.session.endpoint import (
@@ -204,7 +204,7 @@ class Deciding(Generic[S, E]):
     async def judge_with_fresh_tables(self, session: S, statement: Statement, client: Client) -> Verdict:
         """Judge a statement by tables that Spark's session knows as they are, and by what the session
         forbids it."""
-        with traced("judge") as span:
+        with trace("judge") as span:
             verdict = await self._freshness.judge_with_fresh_tables(session, statement, client)
             if isinstance(verdict, Cleared):  # RULE (stream-of-walked-files)
                 verdict = self._verdicts.without_streams(verdict, session.collect_dependencies(verdict))
@@ -250,7 +250,7 @@ class Deciding(Generic[S, E]):
         while isinstance(verdict, Cleared):
             request = self._build_request(session, verdict)
             # RULE (names-held)
-            with traced("wait for names"):
+            with trace("wait for names"):
                 locks = await self._locks.acquire(request, until=until, by=session.number)
             if locks is None:
                 return _busy(verdict, request), NO_LOCKS
@@ -277,11 +277,11 @@ class Deciding(Generic[S, E]):
 
     def _build_request(self, session: NameResolution, cleared: Cleared) -> LockRequest:
         """Return what a statement locks; of a clearance that is used again, as it was."""
-        names = session.collect_dependencies(cleared)
-        if names is not cleared.names:
-            return LockRequest.of(cleared, names)
+        if cleared.temp_views_read or session.functions:
+            return LockRequest.of(cleared, session.collect_dependencies(cleared))
         known = self._requests.get(id(cleared))
         if known is None or known[0] is not cleared:
+            names = session.collect_dependencies(cleared)
             known = self._requests[id(cleared)] = cleared, LockRequest.of(cleared, names)
         return known[1]
 

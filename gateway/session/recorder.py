@@ -14,7 +14,7 @@ from gateway.model.bounded import BoundedDict
 from gateway.model.decision import Decision
 from gateway.model.principal import Principal
 from gateway.model.statement import Cleared, Client, Refused, Verdict
-from gateway.model.tracing import CURRENT, traced
+from gateway.model.tracing import CURRENT, trace
 from gateway.session import audit_records
 from gateway.session.audit_records import Stamp, StatementOutcome
 from gateway.session.endpoint import RecordedCall
@@ -243,7 +243,7 @@ class Recorder:
         if (span := CURRENT.get()) is not None:
             span.note(audit_event=event.event_id)
         try:
-            with traced("record"):
+            with trace("record"):
                 await self._ledger.record_decided(event)
         except LedgerUnavailable:
             self._metrics.unrecorded.inc()

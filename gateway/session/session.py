@@ -229,8 +229,6 @@ class NameResolution:
     def collect_dependencies(self, cleared: Cleared) -> frozenset[TableName]:
         """Return what of the catalog a statement was judged by, and the temporary views and functions that it
         reads."""
-        if not (cleared.temp_views_read or self.functions):
-            return cleared.names
         views = (view.names for view in self._views_read(cleared))
         functions = (one.sources for one in self.find_read_functions(cleared))
         return cleared.names.union(*views, *functions)  # RULE (function-tables-held)
@@ -472,7 +470,7 @@ class NameResolution:
 
     def views_made_by(self, verdict: Verdict) -> dict[str, str]:
         """Return the temporary views that a statement reads itself, by the statements that made them."""
-        if not isinstance(verdict, Cleared) or not verdict.temp_views_read:
+        if not isinstance(verdict, Cleared):
             return {}
         read = ((name, self.views.get(name)) for name in sorted(verdict.temp_views_read))
         return {name: view.statement_id for name, view in read if view is not None}

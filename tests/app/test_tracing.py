@@ -16,7 +16,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from gateway.app import tracing as app_tracing
 from gateway.app.logs import add_trace
 from gateway.app.tracing import OtlpTracer
-from gateway.model.tracing import CURRENT, read_traceparent, traced, traced_request, traceparent_in
+from gateway.model.tracing import CURRENT, read_traceparent, trace, traced_request, traceparent_in
 from gateway.session.metrics import Metrics
 from gateway.session.operation import FINISHED
 from gateway.settings.loading import parse_settings
@@ -211,7 +211,7 @@ async def test_nothing_waits_for_a_collector_and_memory_is_bounded(
         longest = 0.0
         for _ in range(4000):
             begun = time.perf_counter()
-            with traced_request(tracer, "ExecuteStatement"), traced("judge"):
+            with traced_request(tracer, "ExecuteStatement"), trace("judge"):
                 pass
             longest = max(longest, time.perf_counter() - begun)
         assert longest < patience(1)
@@ -238,7 +238,7 @@ async def test_what_is_not_sampled_is_not_sent_but_where_a_client_wants_it() -> 
 async def test_an_error_is_told_by_its_kind_and_without_its_text() -> None:
     async with collecting() as collector:
         tracer = make_tracer(collector.url)
-        with pytest.raises(ValueError, match="a secret"), traced_request(tracer, "x"), traced("y"):
+        with pytest.raises(ValueError, match="a secret"), traced_request(tracer, "x"), trace("y"):
             raise ValueError("a secret")
         await tracer.close()
         assert {attributes(span)["error.type"] for span in collector.spans()} == {"ValueError"}
@@ -249,7 +249,7 @@ async def test_an_error_is_told_by_its_kind_and_without_its_text() -> None:
 
 
 def test_without_a_tracer_nothing_has_a_span() -> None:
-    with traced_request(None, "x", TOLD) as one, traced("y") as other:
+    with traced_request(None, "x", TOLD) as one, trace("y") as other:
         assert one is other is CURRENT.get() is None
 
 
@@ -257,7 +257,7 @@ async def test_the_log_has_the_ids_of_what_is_traced() -> None:
     async with collecting() as collector:
         tracer = make_tracer(collector.url)
         assert add_trace(None, "", {}) == {}
-        with traced_request(tracer, "x", TOLD), traced("y") as span:
+        with traced_request(tracer, "x", TOLD), trace("y") as span:
             assert span is not None
             assert add_trace(None, "", {}) == {"trace_id": TRACE, "span_id": span.span_id}
         await tracer.close()
