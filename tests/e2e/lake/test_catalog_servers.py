@@ -341,11 +341,11 @@ def test_it_is_there_for_who_may_know_of_it(
     assert (name,) in twins.ours.ask("SHOW CATALOGS").rows
     assert ("shop",) in twins.ours.ask(f"SHOW NAMESPACES IN {name}").rows
     assert ("hidden",) not in twins.ours.ask(f"SHOW NAMESPACES IN {name}").rows
-    shown = [row[:2] for row in twins.ours.ask(f"SHOW TABLES IN {name}.shop").rows]
+    listed = [row[:2] for row in twins.ours.ask(f"SHOW TABLES IN {name}.shop").rows]
     tables = [("shop", "customer"), ("shop", "plain")]
     if name == "nessie":  # Spark lists what is in nested namespaces with it; `shop.closed` is nobody's
         tables += [("shop.eu", "customer"), ("shop.eu", "plain")]
-    assert sorted(shown) == tables
+    assert sorted(listed) == tables
     shown = [twins.ours.ask(text).rows for text in ("SET", "SET -v", "EXPLAIN SELECT * FROM plain")]
     assert PASSWORD not in str(shown)
     assert settings.get("url", settings.get("uri", "")) not in str(shown[:2])
