@@ -432,11 +432,10 @@ def compare_starts(sides: Sequence[Side]) -> Measured:
     return found
 
 
-def compare(base: Build, parts: Sequence[str], rounds: int, scale: float) -> list[Measured]:
-    """Measure, and return what was found, round by round."""
+def compare(base: Build, parts: Sequence[str], rounds: int, scale: float, found: list[Measured]) -> None:
+    """Measure, and add to `found` round by round."""
     directory = Path(tempfile.mkdtemp(prefix="sluice-compare-"))
     directory.chmod(0o711)
-    found: list[Measured] = []
     began = time.monotonic()
 
     def note(what: str, rows: Iterator[Measured]) -> None:
@@ -465,7 +464,6 @@ def compare(base: Build, parts: Sequence[str], rounds: int, scale: float) -> lis
                     note("many clients", compare_many(sides, rounds, max(2, int(8 * scale))))
     finally:
         shutil.rmtree(directory, ignore_errors=True)
-    return found
 
 
 def main() -> None:
@@ -480,13 +478,16 @@ def main() -> None:
         asked.error(f"unknown parts: {', '.join(sorted(unknown))}")
     base = prepare_base(arguments.base or last_release())
     load, began = Load(), time.monotonic()
-    found = compare(base, parts, arguments.rounds, arguments.scale)
-    print(f"\n{base.name} beside this build, medians of {arguments.rounds} rounds with their spread\n")
-    print(summarize(ROWS, found))
-    print(
-        f"\n{time.monotonic() - began:.0f} s on {os.cpu_count()} cores; "
-        f"others took {load.others_cores():.1f} of them"
-    )
+    found: list[Measured] = []
+    try:
+        compare(base, parts, arguments.rounds, arguments.scale, found)
+    finally:  # what was measured before a fault is worth its minutes
+        print(f"\n{base.name} beside this build, medians of {arguments.rounds} rounds with their spread\n")
+        print(summarize(ROWS, found))
+        print(
+            f"\n{time.monotonic() - began:.0f} s on {os.cpu_count()} cores; "
+            f"others took {load.others_cores():.1f} of them"
+        )
 
 
 if __name__ == "__main__":

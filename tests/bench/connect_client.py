@@ -35,21 +35,24 @@ class ConnectClient:
         self._stack.close()
 
     def select_one(self) -> None:
-        """Run `SELECT 1` as a reattachable plan, and release each response as it was read."""
+        """Run `SELECT 1` as a reattachable plan, release each response as it was read, and all at the end.
+
+        Not before the end: a Spark that is quick to release breaks the stream that still waits for its end.
+        """
         ids: dict[str, Any] = {"session_id": self.session, "operation_id": str(uuid.uuid4())}
         request = pb.ExecutePlanRequest(**ids)
         request.user_context.user_id = self._user
         request.plan.root.sql.query = "SELECT 1"
         request.request_options.add().reattach_options.reattachable = True
+        release: Any = pb.ReleaseExecuteRequest(**ids)
+        release.user_context.user_id = self._user
         rows = 0
         for data in self._execute(request.SerializeToString(), metadata=self._metadata):
             response = pb.ExecutePlanResponse.FromString(data)
             rows += response.arrow_batch.row_count
-            release: Any = pb.ReleaseExecuteRequest(**ids)
-            release.user_context.user_id = self._user
-            if response.HasField("result_complete"):
-                release.release_all.SetInParent()
-            else:
+            if not response.HasField("result_complete"):
                 release.release_until.response_id = response.response_id
-            self._release(release.SerializeToString(), metadata=self._metadata)
+                self._release(release.SerializeToString(), metadata=self._metadata)
+        release.release_all.SetInParent()
+        self._release(release.SerializeToString(), metadata=self._metadata)
         assert rows == 1, rows

@@ -22,6 +22,7 @@ from gateway.lineage.graph import (
     Ways,
     find,
     find_paths,
+    search,
     see_all_columns,
     walk,
 )
@@ -206,6 +207,50 @@ async def test_a_name_is_found_from_its_end(graph: Any) -> None:
         await find(graph, "salary", see_all_columns)
     with pytest.raises(Faults, match="no statement"):
         await find(graph, "alary", see_all_columns)
+
+
+@pytest.mark.parametrize("chunk", [7, 1_000])
+async def test_a_part_of_a_name_is_found_wherever_it_is(
+    graph: Any, monkeypatch: pytest.MonkeyPatch, chunk: int
+) -> None:
+    """As each name by itself says: within the table's, within the column's, over the dots; in pages, too."""
+    monkeypatch.setattr("gateway.lineage.graph._CHUNK", chunk)
+    tables = {f"`C.at`.d{n // 40}.t{n}": n for n in range(1, 120)}
+    columns = ("id", "a.b", "d1", "t1", "*")
+    await graph.execute(
+        """INSERT INTO sluice.lineage_dataset (name, kind, parts, first_seen, last_seen)
+          SELECT name, 'table', ARRAY[name], now(), now() FROM unnest($1::text[]) AS t (name)""",
+        list(tables),
+    )
+    await graph.execute(
+        """INSERT INTO sluice.lineage_column (dataset, name)
+          SELECT id, column_name FROM sluice.lineage_dataset, unnest($1::text[]) AS c (column_name)""",
+        list(columns),
+    )
+    every = sorted(GraphColumn(table, name) for table in tables for name in columns)
+    for text in (
+        "",
+        "id",
+        "at.d1.t4",
+        "d1",
+        "t1.a",
+        "1.a.b",
+        ".",
+        "t11.",
+        ".*",
+        "A.B",
+        "`c.at`.d0",
+        "nothing",
+    ):
+        wanted = text.lower().replace("`", "")
+        expected = [one for one in every if wanted in f"{one.dataset.lower().replace('`', '')}.{one.name}"]
+        assert await search(graph, text, see_all_columns, limit=10_000) == (expected, ""), text
+        found: list[GraphColumn] = []
+        while page := (
+            await search(graph, text, see_all_columns, after=found[-1] if found else None, limit=101)
+        )[0]:
+            found += page
+        assert found == expected, text
 
 
 async def test_ways_between_two_columns_come_shortest_first(graph: Any) -> None:
