@@ -254,7 +254,9 @@ def describe_json(scope: CommandScope) -> Required:
 
 def show_properties(scope: CommandScope) -> Required:
     """SHOW TBLPROPERTIES: DESCRIBE EXTENDED tells them, too."""
-    return _describe(scope, AnswerFilter.PROPERTIES)
+    required, key = _describe(scope, AnswerFilter.PROPERTIES), scope.field("propertyKey")
+    asked = replace(required.answer, key=key if isinstance(key, str) else None)
+    return replace(required, answer=asked)
 
 
 def _describe(scope: CommandScope, answer: AnswerFilter) -> Required:

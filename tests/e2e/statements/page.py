@@ -172,8 +172,10 @@ TBLPROPERTIES and SHOW CREATE TABLE are explained where its format is one of Spa
 the plan as their connectors write them, with properties and addresses. CACHE TABLE is not, since its plan is
 of all rows.
 
-`COMMENT ON TABLE` and properties that are notes want `alter` alone: nothing of a table's rows depends on
-them. `ANALYZE TABLE` counts hidden rows for everybody's plans, and is refused.
+`COMMENT ON TABLE`, comments on columns that one may see, and properties that are notes want `alter` alone:
+nothing of a table's rows depends on them. `SHOW TBLPROPERTIES` with one key tells of a property that is not
+shown what Spark tells of one that is not there. `ANALYZE TABLE` counts hidden rows for everybody's plans, and
+is refused.
 
 ## Properties and options
 
