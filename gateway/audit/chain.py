@@ -39,6 +39,8 @@ ERASABLE = frozenset({*ERASED_COLUMNS, *(f"body.{key}" for key in ERASED_KEYS)})
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 _EXACT = 2.0**53
 _SCALARS = frozenset({int, float, bool, type(None)})
+_PLAINLY_WRITTEN = frozenset({UUID, datetime, bytes})
+"""What is written as a string of digits, letters and signs that JSON has as they are."""
 _AS_READ = (
     orjson.OPT_PASSTHROUGH_DATETIME | orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_SUBCLASS
 )
@@ -84,12 +86,17 @@ def digest(values: Mapping[str, Any], erased: Mapping[str, str] | None = None) -
         else:
             # No event has such a line, so that its digest is another.
             lines["erased"] = "erased\n"
+    # Thirty-five values of each event that is shipped or verified: a call less for each is a tenth of it.
     for name, value in values.items():
         if name == "body":
             for key, inner in value.items():
-                lines[_in_body(key)] = line(_in_body(key), inner)
+                inside, kind = _in_body(key), type(inner)
+                is_short = len(inner) <= SHORT if kind is str else kind in _SCALARS
+                lines[inside] = _line_of_short(inside, inner) if is_short else line(inside, inner)
         elif value is not None:
-            lines[name] = line(name, value)
+            kind = type(value)
+            is_short = len(value) <= SHORT if kind is str else kind in _SCALARS
+            lines[name] = _line_of_short(name, value) if is_short else line(name, value)
     return digest_of_lines("".join([lines[name] for name in _in_order(tuple(lines))]))
 
 
@@ -163,6 +170,11 @@ def digest_of(value: Any) -> str:
 def canonical(value: Any) -> bytes:
     """Write a value in the one way that does not depend on who has kept it: PostgreSQL's `jsonb` keeps
     numbers by their value and keys in an order of its own."""
+    kind = type(value)
+    if kind in _PLAINLY_WRITTEN:
+        return f'"{_plain(value)}"'.encode()
+    if kind is int or (kind is float and math.isfinite(value)):
+        return repr(_plain(value)).encode()
     return _written(_plain(value)).encode("utf-8", "surrogatepass")
 
 

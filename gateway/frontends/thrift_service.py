@@ -74,6 +74,8 @@ LONGEST_PAUSE_S = 5.0
 UNTRACED = frozenset({"GetOperationStatus"})
 """Calls that clients make again and again while they wait."""
 MAX_SCHEMAS = 256
+MAX_SCHEMA_BYTES = 16_384
+"""Replies about columns that are kept, and how long one of them may be."""
 MAX_TRACED = 10_000
 """Operations whose traces are known."""
 
@@ -298,8 +300,10 @@ class ThriftService:
         if known is not None and known[0] is schema:
             return known[1]
         reply = calls.TGetResultSetMetadataResp(status=OK, schema=_table_schema(schema))
-        told = self._schemas[id(schema)] = schema, EncodedReply(encode(reply))
-        return told[1]
+        told = EncodedReply(encode(reply))
+        if len(told.response) <= MAX_SCHEMA_BYTES:
+            self._schemas[id(schema)] = schema, told
+        return told
 
     async def _fetch(self, caller: Caller, request: calls.TFetchResultsReq, seqid: int) -> Struct | None:
         handle, kind = _operation(request)

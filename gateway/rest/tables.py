@@ -36,7 +36,7 @@ NO_TABLE = "NoSuchTableException"
 DELEGATION = "x-iceberg-access-delegation"
 _VENDED = "vended-credentials"
 MAX_KNOWN = 64
-MAX_KNOWN_BYTES = 256 * 1024
+MAX_KNOWN_BYTES = 32 * 1024
 """How many answers of catalogs are kept as they were read, and how long one may be."""
 
 

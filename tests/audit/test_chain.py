@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from typing import Any
 
 import orjson
@@ -10,7 +11,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.audit.chain import SHORT, canonical, digest, digest_of, digest_of_lines, line, lines_of_body
+from gateway.audit.chain import (
+    SHORT,
+    _plain,
+    canonical,
+    digest,
+    digest_of,
+    digest_of_lines,
+    line,
+    lines_of_body,
+)
 
 ALIKE = (
     1,
@@ -69,3 +79,20 @@ def test_a_body_has_the_digest_that_it_had(body: dict[str, Any]) -> None:
     values = {"user_name": "bob", "message": None, "groups": ["a", "b"], "rows": 1, "body": read}
     assert digest(values) == digest(values) == _plainly(values)
     assert digest_of_lines(lines_of_body(read)) == digest({"body": read})
+
+
+@given(
+    st.integers()
+    | st.floats(allow_nan=True, allow_infinity=True)
+    | st.uuids()
+    | st.binary(max_size=40)
+    | st.datetimes(timezones=st.timezones())
+    | st.booleans()
+    | TEXTS
+)
+def test_a_value_is_written_as_json_has_it(value: Any) -> None:
+    """Chains of years ago are made again by it."""
+    written = json.JSONEncoder(ensure_ascii=False, sort_keys=True, separators=(",", ":")).encode(
+        _plain(value)
+    )
+    assert canonical(value) == written.encode("utf-8", "surrogatepass")

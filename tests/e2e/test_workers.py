@@ -8,8 +8,10 @@ import contextlib
 import json
 import os
 import signal
+import ssl
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import asyncpg
@@ -19,6 +21,8 @@ import pytest
 
 from gateway.database.postgres import EmbeddedPostgres
 from gateway.frontends.users import set_user
+from gateway.wire import calls
+from tests.app.certificate_files import make_pair
 from tests.bench.connect_client import ConnectClient
 from tests.bench.processes import stub_spark
 from tests.bench.raw_client import RawClient, Server
@@ -176,3 +180,60 @@ async def _read_record(dsn: str) -> Any:
         return dict(await connection.fetchrow(RECORD, UNGOVERNED.user))
     finally:
         await connection.close()
+
+
+class TlsClient(RawClient):
+    """One connection under TLS; whose certificate it is, is looked at by itself."""
+
+    def log_in(self, server: Server) -> calls.TOpenSessionResp:
+        context = ssl.create_default_context()
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+        self.socket = secured = context.wrap_socket(self.socket)
+        self.shown = ssl.DER_cert_to_PEM_cert(secured.getpeercert(binary_form=True) or b"")
+        return super().log_in(server)
+
+
+def test_a_hangup_has_every_worker_show_the_new_certificate(
+    postgres: EmbeddedPostgres, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    home: Path = tmp_path_factory.mktemp("tls")
+    make_pair(home)
+    set_user(home / "users.yaml", UNGOVERNED.user, password=PASSWORD, groups=sorted(UNGOVERNED.groups))
+    (home / "dsn").touch(mode=0o600)
+    (home / "dsn").write_text(postgres.dsn)
+    with contextlib.ExitStack() as stack:
+        ports = stack.enter_context(stub_spark())
+        settings = {
+            "workers": 2,
+            "listeners": {
+                "thrift": {"port": 0, "tls": {"certificate": "c.pem", "key": "k.pem"}},
+                "admin": {"port": 0},
+            },
+            "backend": {"thrift": {"host": "127.0.0.1", "port": ports["thrift"]}},
+            "policies": {"paths": [str(POLICIES)]},
+            "users": {"file": "users.yaml"},
+            "ledger": {"directory": "ledger", "dsn": {"file": "dsn"}},
+            "logging": {"format": "json"},
+        }
+        (home / "gateway.yaml").write_text(json.dumps(settings))
+        running = RunningGateway(home / "gateway.yaml").start()
+        stack.callback(running.stop)
+        server = Server(running.host, running.port, UNGOVERNED.user, PASSWORD)
+
+        def enter() -> list[TlsClient]:
+            """Connect so often that each worker has a half."""
+            return [stack.enter_context(TlsClient(server)) for _ in range(4)]
+
+        before = enter()
+        assert count_by_worker(running, "sluice_connections") == {"1": 2.0, "2": 2.0}
+        assert {one.shown for one in before} == {(home / "c.pem").read_text()}
+        make_pair(home, days=90)
+        os.kill(running.pid, signal.SIGHUP)
+        new = (home / "c.pem").read_text()
+        until(lambda: {one.shown for one in enter()} == {new}, "both workers show the new certificate")
+        for one in before:
+            one.in_four_calls("SELECT 1")
+        for worker in list_workers(running):
+            os.kill(worker.pid, signal.SIGHUP)
+        before[0].in_four_calls("SELECT 1")
+        assert len(list_workers(running)) == 2, "a hangup ends nobody"
