@@ -177,8 +177,8 @@ of all rows.
 
 `COMMENT ON TABLE`, comments on columns that one may see, and properties that are notes want `alter` alone:
 nothing of a table's rows depends on them. `SHOW TBLPROPERTIES` with one key tells of a property that is not
-shown what Spark tells of one that is not there. `ANALYZE TABLE` counts hidden rows for everybody's plans, and
-is refused.
+shown what Spark tells of one that is not there, and `DESCRIBE EXTENDED` of a column has no statistics.
+`ANALYZE TABLE` counts hidden rows for everybody's plans, and is refused.
 
 ## Properties and options
 
