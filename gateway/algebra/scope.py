@@ -174,9 +174,7 @@ class NameScope(Generic[V]):
         return NameScope(self.ctes, ((variables, *here), *around))
 
     def resolve(self, parts: Sequence[str]) -> NameAnswer[V]:
-        if (
-            len(parts) == 1 and self.levels and self.levels[0]
-        ):  # as nearly all are, of the first columns there are
+        if len(parts) == 1 and self.levels and self.levels[0]:  # nearly all are of what comes first
             first = self.levels[0][0]
             name = parts[0].lower()
             one = (first._by_name or first._index_columns()).get(name)
