@@ -233,8 +233,11 @@ class Resolver(Generic[V]):
 
     def _flat_value(self, root: Expression, scope: NameScope[V]) -> V:
         """Return the same, computed at once of all that an expression is made of."""
-        while isinstance(root, Alias):
+        while type(root) is Alias:
             root = root.operand
+        if type(root) is NamedColumn:  # as most items of a select list are
+            self.step(2)
+            return self.domain.column(root, self.answer(root, scope), scope)
         values: list[V] = []
         waiting: list[Expression] = [root]
         steps = 0
@@ -242,7 +245,9 @@ class Resolver(Generic[V]):
             one = waiting.pop()
             steps += 1
             kind = type(one)
-            if isinstance(one, NamedColumn):
+            if kind is Literal:
+                continue
+            if type(one) is NamedColumn:
                 steps += 1
                 values.append(self.domain.column(one, self.answer(one, scope), scope))
             elif kind in _ALONE:
@@ -250,7 +255,7 @@ class Resolver(Generic[V]):
                 waiting += one.operands if kind is Star else ()
             elif isinstance(one, WindowCall):
                 waiting += (*one.function.operands, *one.keys)
-            elif kind is not Literal:
+            else:
                 if kind is OpaqueExpression and one is not root:
                     self.domain.compute(one, ())
                 waiting += one.operands

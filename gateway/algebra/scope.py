@@ -174,6 +174,12 @@ class NameScope(Generic[V]):
         return NameScope(self.ctes, ((variables, *here), *around))
 
     def resolve(self, parts: Sequence[str]) -> NameAnswer[V]:
+        if len(parts) == 1 and self.levels and self.levels[0]:  # nearly all are of what comes first
+            first = self.levels[0][0]
+            name = parts[0].lower()
+            one = (first._by_name or first._index_columns()).get(name)
+            if one is not None and one.bare and (first._alike is None or name not in first._alike):
+                return FoundName(one, 0, first.open)
         perhaps = False
         fields: tuple[str, ...] = ()
         for depth, tiers in enumerate(self.levels):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
+from operator import attrgetter
 from typing import Any, Final, Literal
 
 from gateway.model.catalog import Table, TableName
@@ -372,7 +373,7 @@ class Findings:
 
     def list_fields(self) -> dict[str, Any]:
         """Return the fields of Findings by name, to make a value of a class that has them and more."""
-        return {name: getattr(self, name) for name in _FINDINGS}
+        return dict(zip(_FINDINGS, _values_of(self), strict=True))
 
     def merge(self, inside: Iterable[Findings]) -> Findings:
         """Return what was found with what was found of the texts and views inside.
@@ -380,25 +381,31 @@ class Findings:
         What only the whole can say stays its own: the answer, what may be shown of errors, the definition.
         """
         every = (self, *inside)
-        return replace(
-            Findings(**self.list_fields()),
-            decisions=distinct_decisions(decision for one in every for decision in one.decisions),
-            scans=tuple(scan for one in every for scan in one.scans),
-            names=frozenset[TableName]().union(*(one.names for one in every)),  # RULE (rests-on-views)
-            provisional=any(one.provisional for one in every),
-            context_dependencies=frozenset[str]().union(*(one.context_dependencies for one in every)),
-            substitutions=tuple(dict.fromkeys(pair for one in every for pair in one.substitutions)),
-            policy_tables=frozenset[TableName]().union(*(one.policy_tables for one in every)),
-            definers=frozenset[Principal]().union(*(one.definers for one in every)),
-        )
+        found = self.list_fields()
+        found["decisions"] = distinct_decisions(decision for one in every for decision in one.decisions)
+        if len(every) > 1:
+            found["scans"] = tuple(scan for one in every for scan in one.scans)
+            # RULE (rests-on-views)
+            found["names"] = frozenset[TableName]().union(*(one.names for one in every))
+            found["provisional"] = any(one.provisional for one in every)
+            found["context_dependencies"] = frozenset[str]().union(
+                *(one.context_dependencies for one in every)
+            )
+            found["policy_tables"] = frozenset[TableName]().union(*(one.policy_tables for one in every))
+            found["definers"] = frozenset[Principal]().union(*(one.definers for one in every))
+        found["substitutions"] = tuple(dict.fromkeys(pair for one in every for pair in one.substitutions))
+        return Findings(**found)
 
     def with_substitutions_of(self, texts: Iterable[Findings]) -> Findings:
         """Return the same with what was written into further texts, which stand for some that were judged."""
-        pairs = (*self.substitutions, *(pair for one in texts for pair in one.substitutions))
-        return replace(self, substitutions=tuple(dict.fromkeys(pairs)))
+        more = [pair for one in texts for pair in one.substitutions]
+        return (
+            replace(self, substitutions=tuple(dict.fromkeys((*self.substitutions, *more)))) if more else self
+        )
 
 
 _FINDINGS: Final = tuple([one.name for one in fields(Findings)])
+_values_of: Final = attrgetter(*_FINDINGS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

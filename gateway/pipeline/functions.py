@@ -51,7 +51,10 @@ async def read_by(
 ) -> frozenset[TableName] | NeedsCatalog:
     """Return the functions and, through views too, all that their bodies read, as far as it is there.
     `context`: what names mean where they are called."""
-    walk = _BodyWalk(_in_sql(called), context, judging)
+    of_sql = tuple(_in_sql(called))
+    if not of_sql:
+        return frozenset()
+    walk = _BodyWalk(of_sql, context, judging)
     found = {name async for name, table, _ in walk.read_all() if table is not None}
     return walk.needs or frozenset(found)
 

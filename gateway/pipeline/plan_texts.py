@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from gateway.model.catalog import Column, TableName
 from gateway.model.handles import PERSISTED
@@ -54,7 +55,7 @@ MAX_EXPRESSIONS = 10_000
 """Texts of one plan. Each costs the reader a question and column analysis about a millisecond."""
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(kw_only=True)
 class PlanTexts:
     """Every text of a plan, prepared: statements first, then expressions, as the plan's reading has them."""
 
@@ -62,7 +63,7 @@ class PlanTexts:
     expressions: tuple[tuple[ExpressionText, Prepared], ...]
     usages: dict[int, Usage | Silent] = field(default_factory=dict)
 
-    @property
+    @cached_property
     def all(self) -> tuple[Prepared, ...]:
         return tuple([p for _, p in self.statements] + [p for _, p in self.expressions])
 

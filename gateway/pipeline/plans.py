@@ -103,8 +103,9 @@ class _Plan:
         script = await govern_command_script(self.reading, self.context, self.judging)
         if script is not None:
             return script
-        original = await in_turn(lambda: bytes_of(self.reading.message))
-        facts = await in_turn(lambda: facts_of(self.reading, self.names))
+        original, facts = await in_turn(
+            lambda: (bytes_of(self.reading.message), facts_of(self.reading, self.names))
+        )
         if isinstance(facts, Unsupported):
             return await _refusal(facts, self.judging)
         texts = await prepare_texts(self.reading, self.context, self.judging, self.evaluation)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 from gateway.model.catalog import TableName, quote_parts
 from gateway.model.reading import FunctionRef
@@ -46,7 +46,7 @@ class Read:
     name: TableName | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class PlanFacts:
     """Everything that a plan asks for by itself; the texts within it ask by themselves."""
 
@@ -61,7 +61,7 @@ class PlanFacts:
     short_pins: tuple[NamePin, ...] = ()
     """What writes their whole names."""
 
-    @property
+    @cached_property
     def parts(self) -> tuple[PlanRequired, ...]:
         return (self.command, *self.calls)
 
@@ -69,7 +69,7 @@ class PlanFacts:
     def names(self) -> tuple[NamePin, ...]:
         return (*(pin for part in self.parts for pin in part.names), *self.short_pins)
 
-    @property
+    @cached_property
     def commanded(self) -> Required:
         """What the plan's commands and catalog calls want, put together."""
         return join(part.required for part in self.parts)

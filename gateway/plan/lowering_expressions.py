@@ -156,10 +156,7 @@ class ExpressionLowering:
             case = message.WhichOneof("expr_type")
             list_operands, make = _CASES.get(case, _UNKNOWN)
             inner: Message = message if case is None else getattr(message, case)
-            if list_operands is None:
-                order.append((make, inner, message, 0))
-                continue
-            operands = list_operands(inner)
+            operands = () if list_operands is None else list_operands(inner)
             order.append((make, inner, message, len(operands)))
             stack += operands
         notes = self.notes

@@ -46,6 +46,7 @@ _OF_RELATIONS = (
     pb.AnalyzePlanRequest.GetStorageLevel,
 )
 """The cases that hold a relation."""
+_OPS = tuple(map(int, Op))
 MAX_HELD = 1024
 """Messages that are kept for the passes behind; of many at once, each takes longer to make (measured)."""
 
@@ -104,7 +105,7 @@ def _walk(walk: PlanWalk) -> None:
     reading = walk.reading
     steps_by_class, names = steps_for(reading.minor), reading.names
     # Plain numbers in local variables: this loop is most of what judging a plan costs.
-    nothing, one, many, values, single, several, schema, codes, _ = map(int, Op)
+    nothing, one, many, values, single, several, schema, codes, _ = _OPS
     pending: list[Message] = [reading.message]
     hold = reading.held.append
     count = 0

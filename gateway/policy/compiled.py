@@ -8,14 +8,13 @@ does; an exception to an allowance matches, one to a denial does not; of a polic
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Protocol
 
 from gateway.model.context import TIME
 from gateway.model.decision import PolicyRef
 from gateway.model.policy import (
     Condition,
-    ConditionDef,
     Policy,
     PolicyItem,
     PolicyType,
@@ -30,6 +29,9 @@ from gateway.policy.schedules import compile_schedules
 from gateway.policy.subjects import CURRENT_USER, OWNER, PUBLIC, Subject
 
 __all__ = ["AccessBits", "CompiledItem", "CompiledPolicy", "MatchType", "evaluation_score", "hierarchy_to"]
+
+
+EVERYBODY = frozenset({("", "")})
 
 
 class EvaluationContext(Protocol):
@@ -154,6 +156,7 @@ class CompiledPolicy:
         "_deny",
         "_deny_exceptions",
         "_else_bits",
+        "_principals",
         "_sort_key",
         "_tests",
         "_types",
@@ -171,15 +174,15 @@ class CompiledPolicy:
         self.ref = PolicyRef(id=policy.id, name=policy.name, version=policy.version)
         self._types = bits.count
         self._sort_key: SortKey | None = None
+        self._principals: frozenset[tuple[str, str]] | None = None
         access = policy.type is PolicyType.ACCESS
         excepting = access and definition.deny_enabled  # RULE (deny-switched-off)
-        conditions = {c.name: c for c in definition.conditions}
 
         def compile_items(items: Sequence[PolicyItem]) -> tuple[CompiledItem, ...]:
             if not items:
                 return ()
             # RULE (item-conditions)
-            return tuple([CompiledItem(i, bits, _tests(i.conditions, conditions)) for i in items])
+            return tuple([CompiledItem(i, bits, _tests(i.conditions, definition)) for i in items])
 
         self._allow = compile_items(policy.allow) if access else ()
         self._deny = compile_items(policy.deny) if excepting else ()  # RULE (deny-items)
@@ -198,8 +201,8 @@ class CompiledPolicy:
         """Items of a mask or row-filter policy; the first that speaks of the subject settles it."""
         # RULE (policy-schedules)
         self._applies = compile_schedules(policy.schedules) if policy.schedules else None
-        self._tests = _tests(policy.conditions, conditions)  # RULE (policy-conditions)
-        tests = [*self._tests, *(test for item in self._items() for test in item.tests)]
+        self._tests = _tests(policy.conditions, definition)  # RULE (policy-conditions)
+        tests = [*self._tests, *[test for item in self._items() for test in item.tests]]
         self.conditional = bool(tests or self._applies)
         """Whether anything but subject and owner matters."""
         self.context_dependencies = NO_CONTEXT_DEPENDENCIES
@@ -228,6 +231,22 @@ class CompiledPolicy:
     @property
     def speaks_of_everyone(self) -> bool:
         return bool(self._else_bits) or any(i.everyone or i.owner for i in self.deciding_items)
+
+    @property
+    def principals(self) -> frozenset[tuple[str, str]]:
+        """Whom it can say something about: (kind, name), or an empty kind for everybody."""
+        found = self._principals
+        if found is None:
+            found = self._principals = EVERYBODY if self.speaks_of_everyone else self._list_principals()
+        return found
+
+    def _list_principals(self) -> frozenset[tuple[str, str]]:
+        return frozenset(
+            (kind, name)
+            for item in self.deciding_items
+            for kind, names in (("user", item.users), ("group", item.groups), ("role", item.roles))
+            for name in names
+        )
 
     @property
     def tested(self) -> bool:
@@ -354,9 +373,10 @@ Applying = tuple[CompiledPolicy, bool, bool]
 """A policy whose resources match; whether only something below the resource does; whether in doubt."""
 
 
-def _tests(conditions: Sequence[Condition], known: Mapping[str, ConditionDef]) -> tuple[Test, ...]:
+def _tests(conditions: Sequence[Condition], definition: ServiceDef) -> tuple[Test, ...]:
     if not conditions:
         return ()
+    known = {one.name: one for one in definition.conditions}
     found: list[Test] = []
     for condition in conditions:
         try:

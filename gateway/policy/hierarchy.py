@@ -37,9 +37,14 @@ class ResourceEntry:
         """What has these resources."""
         self.levels = levels
         self.matchers = matchers
-        self.last_specific = max((i for i, m in enumerate(matchers) if not m.any), default=-1)
-        self.scripted = any(m.scripted for m in matchers)
+        self.last_specific = -1
+        self.scripted = False
         """Whether a match may be one that cannot be told."""
+        for at, matcher in enumerate(matchers):
+            if not matcher.any:
+                self.last_specific = at
+            if matcher.scripted:
+                self.scripted = True
         self.context_dependencies = (
             NO_CONTEXT_DEPENDENCIES.union(*(m.context_dependencies for m in matchers))
             if self.dynamic

@@ -13,10 +13,11 @@ so that ten policies of a hundred thousand are exchanged in milliseconds, and an
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from functools import lru_cache
 from operator import itemgetter
 from typing import Any
 
-from gateway.policy.compiled import CompiledPolicy
+from gateway.policy.compiled import EVERYBODY, CompiledPolicy
 from gateway.policy.hierarchy import ResourceEntry
 from gateway.policy.subjects import Subject
 
@@ -152,18 +153,9 @@ class _File:
             self._wide = _Bucket([], self._depth, self._shape)
 
 
-def _principals(entry: ResourceEntry) -> set[tuple[str, str]]:
-    """Return whom an entry can say something about: (kind, name), or an empty kind for everybody."""
-    policy = entry.of
-    if not isinstance(policy, CompiledPolicy) or policy.speaks_of_everyone:
-        return {("", "")}
-    items = policy.deciding_items
-    return {
-        (kind, name)
-        for item in items
-        for kind, names in (("user", item.users), ("group", item.groups), ("role", item.roles))
-        for name in names
-    }
+def _principals(entry: ResourceEntry) -> frozenset[tuple[str, str]]:
+    """Return whom an entry can say something about, as policies have it."""
+    return entry.of.principals if isinstance(entry.of, CompiledPolicy) else EVERYBODY
 
 
 class _LevelIndex:
@@ -340,10 +332,15 @@ def _places(entry: ResourceEntry) -> Iterator[IndexKey]:
     """Yield every place where an entry is filed."""
     matchers = entry.matchers
     plain = [i for i, matcher in enumerate(matchers) if matcher.is_literal]
-    while plain and _combinations(entry, plain) > _MAX_KEYS:
+    while _combinations(entry, plain) > _MAX_KEYS:
         plain.remove(max(plain, key=lambda i: len(matchers[i].literals)))
     levels, last_specific = entry.levels, entry.last_specific
-    shape: Shape = ()
+    if all(len(matchers[i].literals) == 1 for i in plain):  # as nearly all are
+        names = tuple([literal for i in plain for literal in matchers[i].literals])
+        for below, way, shape in _list_shapes(levels, tuple(plain), last_specific):
+            yield below, way, shape, names[0] if len(shape) == 1 else names[: len(shape)]
+        return
+    shape = ()
     keys: Sequence[tuple[str, ...]] = ((),)
     for depth in range(len(levels) + 1):
         if depth and depth - 1 in plain:
@@ -355,6 +352,17 @@ def _places(entry: ResourceEntry) -> Iterator[IndexKey]:
         for key in keys:
             # `itemgetter` of one position returns the value itself, of several a tuple.
             yield below, way, shape, key[0] if len(shape) == 1 else key
+
+
+@lru_cache(maxsize=1024)
+def _list_shapes(
+    levels: tuple[str, ...], plain: tuple[int, ...], last_specific: int
+) -> list[tuple[bool, tuple[str, ...], Shape]]:
+    """Return where an entry is filed whose `plain` levels have one name each, but for these names."""
+    return [
+        (last_specific >= depth, levels[:depth], tuple([i for i in plain if i < depth]))
+        for depth in range(len(levels) + 1)
+    ]
 
 
 def _combinations(entry: ResourceEntry, plain: Sequence[int]) -> int:

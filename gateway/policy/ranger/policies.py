@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Hashable, Mapping
 from functools import partial
 from typing import Any, TypeVar
@@ -42,6 +43,8 @@ UNREAD = ResourceValues(values=())
 """Placeholder for a level whose values are invalid."""
 _CHECKED = 8192
 """Texts that were checked and are remembered; most policies say the same few things."""
+_VALUES_ALONE = frozenset({"values", "isExcludes", "isRecursive"})
+_PLAIN = re.compile(r"[A-Za-z0-9_]+")
 _LONGEST_KEPT = 512
 """Characters of a part of a policy that is remembered as it was read."""
 
@@ -77,6 +80,7 @@ class RangerPolicyReader:
         self._checked: dict[tuple[str, Hashable], tuple[list[str], list[str]]] = {}
         self._shared: dict[Hashable, Any] = {}
         self._read: dict[tuple[Hashable, str], Any] = {}
+        self._plain: dict[str, ResourceValues] = {}
 
     def read(self, raw: object, findings: Diagnostics, path: Path, zone: str = "") -> Policy | None:
         """Return the policy; None when it is at fault, or says nothing about this service."""
@@ -102,6 +106,22 @@ class RangerPolicyReader:
             named=data.get("resources") != {} or bool(data.get("additionalResources")),
         )
 
+    def find_plain(self, written: object) -> ResourceValues | None:
+        """Return what a level says that names one thing in letters and digits, of which nothing is noted."""
+        if type(written) is not dict or not written.keys() <= _VALUES_ALONE:
+            return None
+        values = written.get("values")
+        if type(values) is not list or len(values) != 1 or type(values[0]) is not str:
+            return None
+        for flag in (written.get("isExcludes"), written.get("isRecursive")):
+            if flag is not None and flag is not False:
+                return None
+        (text,) = values
+        found = self._plain.get(text)
+        if found is None and _PLAIN.fullmatch(text):
+            found = self._plain[text] = ResourceValues(values=(text,))
+        return found
+
     def share(self, value: H) -> H:
         """Return an equal value that was seen before: policies repeat each other's names and values."""
         shared: H = self._shared.setdefault(value, value)
@@ -112,6 +132,7 @@ class RangerPolicyReader:
         self._shared.clear()
         self._checked.clear()
         self._read.clear()
+        self._plain.clear()
 
     def once(self, kind: Hashable, written: object, findings: Diagnostics, read: Callable[[], T]) -> T:
         """Return what a part of a policy says, from memory when the same was read before.
@@ -164,12 +185,6 @@ class _PolicyReading:
         self._check_service(raw)
         type_ = self._type(raw)
         resources, additional = self._resource_sets(raw, type_)
-        exact = {
-            "allow": self._items(raw, "policyItems", opens=True),
-            "deny": self._items(raw, "denyPolicyItems"),
-            "allow_exceptions": self._items(raw, "allowExceptions"),
-            "deny_exceptions": self._items(raw, "denyExceptions", opens=True),
-        }
         policy = Policy(
             id=reader.number(raw, "id", path, -1),
             name=name,
@@ -180,7 +195,10 @@ class _PolicyReading:
             additional_resources=additional,
             enabled=reader.flag(raw, "isEnabled", path, default=True),
             priority=self._priority(raw),
-            **exact,
+            allow=self._items(raw, "policyItems", opens=True),
+            deny=self._items(raw, "denyPolicyItems"),
+            allow_exceptions=self._items(raw, "allowExceptions"),
+            deny_exceptions=self._items(raw, "denyExceptions", opens=True),
             masks=self._masks(raw),
             filters=self._filters(raw),
             conditions=self._conditions(raw, path) if raw.get("conditions") not in _NOTHING else (),
@@ -264,6 +282,9 @@ class _PolicyReading:
         for level, written in data.items():
             if level not in of.known_levels:
                 self._reader.fault((*path, level), f"unknown level `{level}`{hint(level, of.known_levels)}")
+                continue
+            if (plain := of.find_plain(written)) is not None:
+                found[level] = plain
                 continue
             already = len(self._reader.findings.faults)
             values = of.once(

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from gateway.errors import Faults
+from gateway.model.policy import ResourceValues
 from gateway.policy.ranger import Converter, apply_deltas
 from tests.policy.ranger.data import at, download, hive, item, policy, tag
 
@@ -142,3 +143,28 @@ def test_a_warning_that_several_policies_have_is_told_of_each() -> None:
     odd = at(database="a*?", table="t")
     found = Converter().service(download(*(policy(i, resources=odd) for i in (1, 2))))
     assert [any(f"policy {i} " in warning for warning in found.warnings) for i in (1, 2)] == [True, True]
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [{}, {"isExcludes": False, "isRecursive": False}, {"isExcludes": None}, {"isRecursive": "false"}],
+)
+def test_a_plain_name_is_read_alike_however_its_flags_are_spelled(flags: dict[str, Any]) -> None:
+    resources = {**at(database="shop", column="*"), "table": {"values": ["orders"], **flags}}
+    (found,) = Converter().service(download(policy(resources=resources))).service.policies
+    assert found.resources["table"] == ResourceValues(values=("orders",))
+
+
+@pytest.mark.parametrize("key", ["isExcludes", "isRecursive"])
+def test_flags_of_a_plain_name_count(key: str) -> None:
+    """After a policy with the same name and without the flag, too."""
+    resources = {**at(database="shop", column="*"), "table": {"values": ["orders"], key: True}}
+    _, found = Converter().service(download(policy(1), policy(2, resources=resources))).service.policies
+    assert (found.resources["table"].excludes, found.resources["table"].recursive) == (
+        key == "isExcludes",
+        key == "isRecursive",
+    )
+    for wrong in (0, "", "perhaps"):
+        resources["table"][key] = wrong
+        with pytest.raises(Faults, match=f"`{key}` must be true or false"):
+            Converter().service(download(policy(resources=resources)))
