@@ -96,6 +96,7 @@ FEATURES = (
         "identity columns",
         column="n BIGINT GENERATED ALWAYS AS IDENTITY",
         value="",
+        minors=SINCE_4,
         reads=("SELECT count(DISTINCT n) AS n FROM {t}",),
     ),
     delta(
