@@ -93,7 +93,7 @@ async def below_text(prepared: Prepared, policies: Policies, judging: Judging, v
         return Placed()
     if any(metrics_of(judging.snapshot.catalog.table(name)) is not None for _, name in prepared.scans):
         return Placed()
-    # RULE (feed-conditions-above)
+    # The columns of a change feed are not followed.
     scans = {r.span: n for r, n in prepared.scans if r.span is not None and not isinstance(r, ChangeFeed)}
     if not (filters_any(scans.values(), policies, views) or views.below_barrier or views.opening):
         return Placed()

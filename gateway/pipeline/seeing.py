@@ -159,9 +159,7 @@ def usage_of(prepared: Prepared, evaluation: Evaluation, *, hidden: bool = False
     """Return what column analysis says of a text; with `hidden`, one that knows the hidden columns too."""
     if not prepared.scans:
         return Silent("nothing is read")
-    if any(
-        isinstance(relation, ChangeFeed) for relation, _ in prepared.scans
-    ):  # RULE (feed-columns-unfollowed)
+    if any(isinstance(relation, ChangeFeed) for relation, _ in prepared.scans):
         return Silent("the columns of a change feed are not followed", stars=has_stars(prepared.reading))
     scanned = list_scanned_tables(prepared, evaluation, hidden=hidden)
     if scanned is None:
