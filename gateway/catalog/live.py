@@ -35,6 +35,7 @@ from gateway.catalog.versions import (
     ICEBERG_SCHEMAS,
     Schemas,
     build_changes,
+    build_feed,
     build_version,
     delta_schemas,
     files_view,
@@ -45,6 +46,7 @@ from gateway.catalog.versions import (
 from gateway.errors import BackendUnavailable
 from gateway.model.catalog import (
     CHANGES,
+    FEED,
     FUNCTION,
     SOME_VERSION,
     CatalogSnapshot,
@@ -395,6 +397,8 @@ class LiveCatalog:
         schemas: Schemas = ((), ())
         with contextlib.suppress(NotUnderstood):
             schemas = await self._schemas(now, full_name, fresh)
+        if name.version == FEED:
+            return build_feed(now, name, schemas)
         described = f"DESCRIBE QUERY SELECT * FROM {full_name} {name.version}"
         rows = "" if name.version == SOME_VERSION else await self._read_refusable(described, fresh)
         return build_version(now, name, rows, schemas)

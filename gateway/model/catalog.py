@@ -41,6 +41,8 @@ FUNCTION = "FUNCTION"
 view whose text is its body; one that is code and no SQL is a table without columns."""
 CHANGES = "CHANGES"
 """In the place of such a clause: what was added to an Iceberg table and removed from it, `t.changes`."""
+FEED = "CHANGE FEED"
+"""In the place of such a clause: what was changed in a Delta table, `table_changes('db.t', …)`."""
 MOVING = frozenset("current_timestamp now current_date curdate".split())
 """Words in a version's clause that mean another time in each statement."""
 
@@ -74,7 +76,7 @@ class TableName:
     @property
     def clause(self) -> str:
         """Return the clause of SQL that chooses the version; empty where none does."""
-        return "" if self.version == CHANGES else self.version
+        return "" if self.version in (CHANGES, FEED) else self.version
 
     def fold(self) -> TableName:
         """Return the name as Spark compares it: case is not significant."""

@@ -17,7 +17,6 @@ class Treatment(enum.Enum):
     METADATA = "with the access type `metadata`, to whoever sees all of the table"
     """It holds values, bounds of values, counts and paths, whichever rows and columns these are of."""
     GUARDED = "with the table's row filters and masks"
-    WHOLE = "to whoever sees all of the table"
     REFUSED = "refused"
 
 
@@ -122,8 +121,8 @@ SYSTEM_TABLES: Mapping[str, tuple[SystemTable, ...]] = {
             "table_changes",
             NameForm.CALL,
             "rows that were added, removed and changed, and by which version",
-            Treatment.WHOLE,
-            "others compare two versions: Delta names columns as the last version asked for has them",
+            Treatment.GUARDED,
+            "refused under these once a name was given to another column",
         ),
         SystemTable(
             "table_changes_by_path",

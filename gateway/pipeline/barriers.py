@@ -18,6 +18,7 @@ from gateway.pipeline.policies import Policies
 from gateway.pipeline.seeing import Prepared
 from gateway.policy.engine import TableView
 from gateway.policy.masks import null_of, standard_masks
+from gateway.sql.change_feeds import ChangeFeed
 from gateway.sql.classify import is_builtin
 from gateway.sql.evaluate import masks_of
 from gateway.sql.guard import NO_CONDITIONS, Below
@@ -92,7 +93,8 @@ async def below_text(prepared: Prepared, policies: Policies, judging: Judging, v
         return Placed()
     if any(metrics_of(judging.snapshot.catalog.table(name)) is not None for _, name in prepared.scans):
         return Placed()
-    scans = {r.span: name for r, name in prepared.scans if r.span is not None}
+    # The columns of a change feed are not followed.
+    scans = {r.span: n for r, n in prepared.scans if r.span is not None and not isinstance(r, ChangeFeed)}
     if not (filters_any(scans.values(), policies, views) or views.below_barrier or views.opening):
         return Placed()
     ctes = frozenset(r.span for r in reading.relations if r.role is RelationRole.CTE and r.span is not None)

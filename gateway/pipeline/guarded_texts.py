@@ -14,6 +14,7 @@ from gateway.pipeline.rights import Rights
 from gateway.pipeline.seeing import Prepared
 from gateway.pipeline.sources import ReadSources
 from gateway.sql import guard
+from gateway.sql.change_feeds import ChangeFeed
 from gateway.sql.evaluate import Evaluation, list_hidden_columns
 from gateway.sql.identity import IsIdentity, identity_splices
 from gateway.sql.required import Unsupported
@@ -59,7 +60,8 @@ def guard_scans(
                 )
             )
             continue
-        if prepared.required.sketches and guard.has_obligations(table, view):
+        feed = isinstance(relation, ChangeFeed)
+        if prepared.required.sketches and guard.has_obligations(table, view) and not feed:
             sketched = sketch_scan(relation, table, view)
             if sketched is not None:
                 guarded.append(sketched)

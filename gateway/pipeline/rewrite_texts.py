@@ -63,6 +63,7 @@ from gateway.pipeline.views import ReadViews
 from gateway.sql import guard
 from gateway.sql.analyse import Silent, Usage
 from gateway.sql.call_texts import words_of
+from gateway.sql.change_feeds import ChangeFeed, explain_no_feed
 from gateway.sql.checking import attach
 from gateway.sql.evaluate import Denied, Evaluation
 from gateway.sql.function_calls import pin_functions
@@ -70,6 +71,7 @@ from gateway.sql.functions import FILE_FUNCTIONS, builtin_name
 from gateway.sql.identity import IsIdentity
 from gateway.sql.required import Required, Unsupported
 from gateway.sql.restricting import find_restricted_table
+from gateway.sql.session_commands import reset_nothing
 from gateway.sql.spark_errors import build_unknown_function_refusal
 from gateway.sql.storage import is_note, is_unread_option, refuse_option, refuse_property
 from gateway.sql.versions import is_version_by_name
@@ -332,7 +334,7 @@ class _Text:
             splices = attach(prepared.text, splices, guards.checks.wrapping)
         # RULE (reset-names-settings)
         if any(isinstance(effect, ResetSettings) for effect in required.effects):
-            splices = (guard.reset_nothing(prepared.text),)
+            splices = (reset_nothing(prepared.text),)
         if made is not None:
             splices = (*splices, *made.splices)
         defined = self._define_view(splices)
@@ -531,9 +533,9 @@ class _Text:
         """Return a table that a new view would read and that is not there: the view would keep for ever what
         keeps one off that appears meanwhile."""
         prepared = self.prepared
-        if not (keeps(prepared.reading) or prepared.required.shares):
-            return None
-        return next((name for _, name in prepared.scans if self.evaluation.catalog.table(name) is None), None)
+        kept = keeps(prepared.reading) or bool(prepared.required.shares)
+        scans = (name for one, name in prepared.scans if kept or isinstance(one, ChangeFeed))
+        return next((name for name in scans if self.evaluation.catalog.table(name) is None), None)
 
     def _refuse_properties(self) -> Unsupported | None:
         """Refuse properties and options that the format of their table may read."""
@@ -560,7 +562,12 @@ class _Text:
             if table is None or provider != one.provider or table.shadowed:
                 return Unsupported(f"`{'.'.join(relation.parts)}` is not a metadata table of {one.table}")
         for relation, name in self.prepared.scans:
-            table = find(name) if is_version_by_name(relation, name) else None
+            table = find(name)
+            if isinstance(relation, ChangeFeed) and table is not None:
+                no_feed = explain_no_feed(name, table.kind, table.provider)  # RULE (feed-of-delta)
+                if no_feed is not None:
+                    return no_feed
+            table = table if is_version_by_name(relation, name) else None
             # RULE (version-below-table)
             if table is not None and (table.provider not in BRANCHED or table.shadowed):
                 return Unsupported(f"`{'.'.join(relation.parts)}` is not a version of the table {name}")

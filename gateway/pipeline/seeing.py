@@ -27,7 +27,7 @@ from gateway.pipeline.rights import Accessing, Rights, SeenTable, combine_views
 from gateway.policy.engine import TableView
 from gateway.policy.views import merge_table_views
 from gateway.sql.analyse import ScannedTable, Silent, Usage, analyse, has_stars
-from gateway.sql.delta_commands import is_changes
+from gateway.sql.change_feeds import ChangeFeed, is_changes
 from gateway.sql.evaluate import Denied, Evaluation, ScannedRelation, obligations_of
 from gateway.sql.leakproof import OuterConditions
 from gateway.sql.names import MetadataTable, Names
@@ -159,6 +159,8 @@ def usage_of(prepared: Prepared, evaluation: Evaluation, *, hidden: bool = False
     """Return what column analysis says of a text; with `hidden`, one that knows the hidden columns too."""
     if not prepared.scans:
         return Silent("nothing is read")
+    if any(isinstance(relation, ChangeFeed) for relation, _ in prepared.scans):
+        return Silent("the columns of a change feed are not followed", stars=has_stars(prepared.reading))
     scanned = list_scanned_tables(prepared, evaluation, hidden=hidden)
     if scanned is None:
         return Silent("a table does not exist")

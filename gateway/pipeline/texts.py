@@ -46,14 +46,13 @@ from gateway.pipeline.seeing import (
 )
 from gateway.sql.classify import classify, is_registered, list_short_functions
 from gateway.sql.dataset_statements import DatasetStatement, dataset_privileges, dataset_statement
-from gateway.sql.delta_commands import changes_privileges
 from gateway.sql.evaluate import Denied, Evaluation, function_privileges
 from gateway.sql.file_scans import files_of, files_privileges
 from gateway.sql.function_calls import execute_on, list_functions_of_databases
 from gateway.sql.function_commands import body_refusal
 from gateway.sql.names import Names
 from gateway.sql.parameters import MISPLACED
-from gateway.sql.read_relations import metadata_of, metadata_privileges, scans_of
+from gateway.sql.read_relations import list_feeds, metadata_of, metadata_privileges, scans_of
 from gateway.sql.required import FunctionBody, Privilege, Unsupported, join
 from gateway.sql.spark_errors import (
     build_temporary_reference_refusal,
@@ -256,10 +255,10 @@ def _classify(
         return files
     if files and (place.depth or place.expression or required.shares):  # RULE (view-over-path)
         return Unsupported("persistent views and expressions cannot read files by their path")
-    changes = changes_privileges(reading, names)
-    if isinstance(changes, Unsupported):
-        return changes
-    if changes.read and (place.depth or place.expression or keeps(reading) or required.shares):
+    feeds = list_feeds(text, reading, names)
+    if isinstance(feeds, Unsupported):
+        return feeds
+    if feeds and (place.depth or place.expression or keeps(reading) or required.shares):
         return Unsupported("views, cached results and expressions cannot read a table's change feed")
     if keeps(reading) and _bind_scans(reading, place):  # RULE (dataframe-view-one-query)
         return Unsupported(
@@ -270,12 +269,10 @@ def _classify(
         place=place,
         reading=reading,
         names=names,
-        required=join(
-            (required, metadata_privileges(one for _, one in metadata), files_privileges(files), changes)
-        ),
+        required=join((required, metadata_privileges(one for _, one in metadata), files_privileges(files))),
         functions=functions,
         short_functions=list_short_functions(reading, names) if short else (),
-        scans=scans,
+        scans=(*scans, *feeds),
         metadata=metadata,
         files=files,
         rights=place.rights or own_rights(judging.principal),

@@ -25,6 +25,7 @@ from gateway.sql import procedure_commands as procedure
 from gateway.sql import row_commands as rows
 from gateway.sql import session_commands as session
 from gateway.sql import variable_commands as variables
+from gateway.sql.change_feeds import is_changes
 from gateway.sql.expressions import PARAMETERS, expression_refusal
 from gateway.sql.function_calls import find_short_function
 from gateway.sql.functions import (
@@ -318,7 +319,7 @@ def function_refusal(
     `classify`.
     """
     for function in functions:
-        if delta.is_changes(function):
+        if is_changes(function):
             continue  # judged as its table is
         name, written = function.parts[-1].lower(), ".".join(function.parts)
         deliberately = REFUSED_TABLE_FUNCTIONS if function.table_valued else REFUSED_FUNCTIONS
@@ -395,5 +396,5 @@ def is_registered(function: FunctionRef, names: Names) -> bool:
 def list_short_functions(reading: Reading, names: Names) -> tuple[tuple[FunctionRef, TableName], ...]:
     """Return the functions of databases that are called without their whole names, and which are meant."""
     called = (one for one in reading.functions if not (is_builtin(one) or is_registered(one, names)))
-    found = ((one, find_short_function(one, names)) for one in called if not delta.is_changes(one))
+    found = ((one, find_short_function(one, names)) for one in called if not is_changes(one))
     return tuple((one, name) for one, name in found if name is not None)

@@ -3,22 +3,15 @@ table, who runs them."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import replace
 
-from gateway.model.files import SESSION_CATALOG
-from gateway.model.reading import FieldValue, FunctionRef, Reading
+from gateway.model.reading import FieldValue
 from gateway.model.resource import Resource
 from gateway.model.statement import CatalogChanged, Meaning
 from gateway.sql import storage
-from gateway.sql.names import Names, Ungovernable
-from gateway.sql.required import Pin, Privilege, Required, Unsupported
+from gateway.sql.required import Pin, Privilege, Required
 from gateway.sql.scope import CannotClassify, CommandScope, name_parts, table_resource
-
-_NAME = re.compile(r"[A-Za-z_]\w*\.[A-Za-z_]\w*", re.ASCII)
-CHANGES = "table_changes"
-"""The table function of Delta that shows what was changed in a table, by its name in a string."""
 
 
 def optimize(scope: CommandScope) -> Required:
@@ -106,34 +99,6 @@ def add_constraint(scope: CommandScope) -> Required:
 def alter(scope: CommandScope) -> Required:
     """DROP CONSTRAINT, DROP FEATURE."""
     return on_files(scope.target("table"), "alter")
-
-
-def changes_privileges(reading: Reading, names: Names) -> Required | Unsupported:
-    """Return what `table_changes('db.t', …)` wants: to read all of a table, as it was and is."""
-    tables = []
-    for function in reading.functions:
-        if not is_changes(function):
-            continue
-        literal = function.arguments[0].literal if function.arguments else None
-        if not isinstance(literal, str) or not _NAME.fullmatch(literal):
-            return Unsupported(
-                f"{CHANGES} needs its table as a plain string with the database, such as 'sales.orders'"
-            )
-        table = names.new_table(tuple(literal.split(".")))
-        if isinstance(table, Ungovernable):
-            return table.refusal(literal)
-        if table.catalog.lower() != SESSION_CATALOG:
-            return Unsupported(f"{CHANGES} supports tables of the catalog {SESSION_CATALOG} only")
-        tables.append(table)
-    found = tuple(tables)
-    return Required(
-        privileges=tuple(Privilege(table_resource(name), "select") for name in found), read=found, past=found
-    )
-
-
-def is_changes(function: FunctionRef) -> bool:
-    """Whether a function is Delta's table function of changes."""
-    return function.table_valued and len(function.parts) == 1 and function.parts[0].lower() == CHANGES
 
 
 def _let_maintain(required: Required) -> Required:

@@ -20,8 +20,8 @@ from gateway.policy.reserved import ReservedPlace
 from gateway.policy.restrictions import restrict_view
 from gateway.policy.unmatched import ResourceNames
 from gateway.sql.analyse import Silent, Usage
+from gateway.sql.change_feeds import is_changes
 from gateway.sql.classify import is_builtin, is_registered
-from gateway.sql.delta_commands import is_changes
 from gateway.sql.function_calls import code_privileges, find_short_function
 from gateway.sql.names import Names, Ungovernable
 from gateway.sql.required import ALL_TABLES, MAINTAIN, Privilege, Required, Unsupported

@@ -15,10 +15,11 @@ from typing import Final
 from gateway.model.catalog import Table, TableKind, TableName, ViewBody, quote, quote_parts
 from gateway.model.decision import ColumnMask, RowFilter
 from gateway.model.definers import definer_property, is_definer_property
-from gateway.model.reading import ColumnRef, Reading, Relation, RelationForm, RelationRole, Span, Splice
+from gateway.model.reading import ColumnRef, Reading, Relation, RelationForm, RelationRole, Splice
 from gateway.model.statement import Definition, RewrittenText
 from gateway.policy.engine import TableView
 from gateway.policy.masks import QUALIFIER
+from gateway.sql.change_feeds import ChangeFeed, feed_source, write_feed
 from gateway.sql.evaluate import list_hidden_columns, masks_of
 from gateway.sql.leakproof import OuterConditions, Passed
 from gateway.sql.names import MAX_LEVELS, MetadataTable, Names, TempViewName
@@ -29,8 +30,6 @@ _APPEARED = "the table did not exist when the statement was authorized; run the 
 _CHANGED = "the table was changed after the statement was authorized; run the statement again"
 _OPTIONS = re.compile(r"\s*WITH\b", re.IGNORECASE)
 """How a suffix begins that is no time travel."""
-_NO_SETTING = "spark.sluice.nothing"
-"""A key that no Spark knows."""
 BARRIER = "TABLESAMPLE (100 PERCENT) REPEATABLE ({period})"  # RULE (filter-first)
 """Every row, and Spark moves no condition past a sample. It counts as deterministic, as correlated subqueries
 must be. (`LIMIT ALL` and `OFFSET 0` Spark leaves out.) The seed changes with the period where masks or the
@@ -204,6 +203,7 @@ def guard_scan(
     query = table_query(
         table,
         view,
+        source=feed_source(relation, table.name) if isinstance(relation, ChangeFeed) else "",
         suffix=suffix,
         body=body,
         period=period,
@@ -259,6 +259,7 @@ def table_query(
     table: Table,
     view: TableView,
     *,
+    source: str | Unsupported = "",
     suffix: str = "",
     stream: bool = False,
     body: str | None,
@@ -269,7 +270,8 @@ def table_query(
 ) -> str | Unsupported | None:
     """Return the query that stands in for a table wherever it is read; None where its full name will do.
 
-    `suffix` is a time-travel or options clause that belongs to the name; `stream`: it is read as a stream.
+    `source`: what is read, where that is not its name; `suffix`: a time-travel or options clause that belongs
+    to the name; `stream`: it is read as a stream.
     """
     plain = not has_obligations(table, view) and not barrier
     plain = plain and not (below.cast or below.conditions or below.types_relied_on)
@@ -281,7 +283,7 @@ def table_query(
         )
     hidden = list_hidden_columns(table, view)  # RULE (hidden-columns)
     masks = masks_of(view)
-    source: str | Unsupported = write_table_name(table, suffix, stream=stream)
+    source = source or write_table_name(table, suffix, stream=stream)
     if body is not None and table.view is not None:  # RULE (view-bodies-guarded)
         source = view_source(table, table.view, body)
     # RULE (version-names-of-now, version-conditions-above)
@@ -400,6 +402,12 @@ def splices(
         aliases[id(guard)] = alias
     result = list(columns.values())
     for guard in guarded:
+        if isinstance(guard.relation, ChangeFeed):
+            fed = () if guard.query is None else write_feed(guard.relation, guard.query)
+            if isinstance(fed, Unsupported):
+                return fed
+            result += fed
+            continue
         splice = _splice(text, guard, aliases.get(id(guard), guard.relation.parts[-1]))
         if isinstance(splice, Unsupported):
             return splice
@@ -569,14 +577,6 @@ def define_view(
     listed = ", ".join((f"'{key}' = '{value}'", *kept))
     written = f"({listed})" if others else f"TBLPROPERTIES ({listed}) {found.place.of(text)}"
     return Splice(span=found.place, text=written, kind="property", parts=(key, value))
-
-
-def reset_nothing(text: str) -> Splice:
-    """Return what stands for RESET without a key. What the session was given is reset one by one before it;
-    the text itself would take what is pinned, too."""
-    return Splice(
-        span=Span(0, len(text)), text=f"RESET {quote(_NO_SETTING)}", kind="reset", parts=(_NO_SETTING,)
-    )
 
 
 def apply(text: str, all_splices: Sequence[Splice]) -> str:

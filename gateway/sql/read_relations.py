@@ -2,16 +2,38 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import replace
+from typing import Final
 
-from gateway.model.catalog import TableName
-from gateway.model.reading import Reading, Relation, RelationRole
+from gateway.model.catalog import FEED, TableName, ViewBody
+from gateway.model.files import SESSION_CATALOG
+from gateway.model.reading import Reading, Relation, RelationForm, RelationRole, Span
+from gateway.sql.call_texts import GuardedFunction, find_calls
+from gateway.sql.change_feeds import FUNCTION, ChangeFeed, is_changes
 from gateway.sql.evaluate import ScannedRelation
 from gateway.sql.names import MetadataTable, Names, TempViewName, Ungovernable
 from gateway.sql.required import Privilege, Required, Unsupported
 from gateway.sql.scope import table_resource
 from gateway.sql.versions import version_of
+
+_NAME = re.compile(r"[A-Za-z_]\w*\.[A-Za-z_]\w*", re.ASCII)
+_PARAMETERS: Final = ("table_name", "start", "end")
+_CALLED: Final = GuardedFunction(
+    name=TableName("system", "builtin", FUNCTION),
+    view=ViewBody(
+        text="",
+        catalog="",
+        database="",
+        output=(),
+        parameters=tuple([(name, "string") for name in _PARAMETERS]),
+        is_table=True,
+        defaults=("", "", "NULL"),
+    ),
+    body="",
+    lends=False,
+)
 
 
 def scans_of(reading: Reading, names: Names, text: str) -> tuple[ScannedRelation, ...] | Unsupported:
@@ -61,4 +83,65 @@ def metadata_privileges(tables: Iterable[MetadataTable]) -> Required:
         privileges=tuple(Privilege(table_resource(name), "metadata") for name in names),
         read=names,
         past=names,
+    )
+
+
+def list_feeds(
+    text: str, reading: Reading, names: Names
+) -> tuple[tuple[ChangeFeed, TableName], ...] | Unsupported:
+    """Return each call that reads a change feed, and of which table."""
+    written = {(one.parts, True): _CALLED for one in reading.functions if is_changes(one)}
+    if not written:
+        return ()
+    calls = find_calls(text, reading, written)
+    if isinstance(calls, Unsupported) and calls.sqlstate:
+        return calls
+    found = []
+    if isinstance(
+        calls, Unsupported
+    ):  # where nothing is written for a call it passes, or is refused, as it is
+        for function in filter(is_changes, reading.functions):
+            literal = function.arguments[0].literal if function.arguments else None
+            table = _fed_table(literal, names)
+            if isinstance(table, Unsupported):
+                return table
+            found.append((_feed(table), table))
+        return tuple(found)
+    for call in calls:
+        node = call.arguments[0][1]
+        is_text = node.node == "Literal" and node.type.lower() == "string"
+        table = _fed_table(node.value if is_text else None, names)
+        if isinstance(table, Unsupported):
+            return table
+        arguments = tuple([span for _, _, span in call.arguments])
+        found.append((_feed(table, call.span, arguments, call.alias), table))
+    return tuple(found)
+
+
+def _fed_table(literal: str | None, names: Names) -> TableName | Unsupported:
+    if literal is None or not _NAME.fullmatch(literal):
+        return Unsupported(
+            f"{FUNCTION} needs its table as a plain string with the database, such as 'sales.orders'"
+        )
+    table = names.new_table(tuple(literal.split(".")))
+    if isinstance(table, Ungovernable):
+        return table.refusal(literal)
+    if table.catalog.lower() != SESSION_CATALOG:
+        return Unsupported(f"{FUNCTION} supports tables of the catalog {SESSION_CATALOG} only")
+    return TableName(table.catalog, table.database, table.table, FEED)
+
+
+def _feed(
+    name: TableName, call: Span | None = None, arguments: tuple[Span, ...] = (), called: str = ""
+) -> ChangeFeed:
+    return ChangeFeed(
+        parts=(name.database, name.table),
+        role=RelationRole.SCAN,
+        node="UnresolvedTableValuedFunction",
+        holder="",
+        span=None if call is None else Span(call.start, call.start + len(FUNCTION)),
+        form=RelationForm.ALIASED,
+        whole=call,
+        arguments=arguments,
+        called=called,
     )

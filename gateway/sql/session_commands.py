@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from gateway.model.catalog import GLOBAL_TEMP, levels
+from gateway.model.catalog import GLOBAL_TEMP, levels, quote
 from gateway.model.files import SESSION_CATALOG
 from gateway.model.handles import mark_reading_function
-from gateway.model.reading import RelationRole
+from gateway.model.reading import RelationRole, Span, Splice
 from gateway.model.reading_settings import (
     find_pinned_value,
     is_read_by_clients,
@@ -33,6 +33,8 @@ _SET_INSTEAD = {
     "mapreduce.job.reduces": "spark.sql.shuffle.partitions",
 }
 """Keys for which SET sets another one (SetCommand, 4.3): that is what RESET has to undo."""
+_NO_SETTING = "spark.sluice.nothing"
+"""A key that no Spark knows."""
 
 
 def use_privileges(catalog: str, database: str | None) -> Required:
@@ -366,3 +368,11 @@ def explain(scope: CommandScope) -> Required:
         )
     plain = str(scope.field("mode")).rstrip("$").lower() in _PLAIN_MODES  # RULE (explain-statistics)
     return Required(explains=True, sketches=plain)  # RULE (explain-filters)
+
+
+def reset_nothing(text: str) -> Splice:
+    """Return what stands for RESET without a key. What the session was given is reset one by one before it;
+    the text itself would take what is pinned, too."""
+    return Splice(
+        span=Span(0, len(text)), text=f"RESET {quote(_NO_SETTING)}", kind="reset", parts=(_NO_SETTING,)
+    )

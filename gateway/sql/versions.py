@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from gateway.model.catalog import MOVING, SOME_VERSION, Column, Renamed, Table, TableName
+from gateway.model.catalog import FEED, MOVING, SOME_VERSION, Column, Renamed, Table, TableName
 from gateway.model.meaning_settings import ANSI_MODE, TIME_ZONE
 from gateway.model.reading import Relation
 from gateway.policy.engine import TableView
@@ -57,7 +57,7 @@ def version_of(suffix: str, names: Names) -> str:
 
 def is_version_by_name(relation: Relation, name: TableName) -> bool:
     """Whether a version is named below its table, `t.branch_b`, and not by a clause."""
-    return bool(name.version) and relation.suffix is None
+    return bool(name.version) and name.version != FEED and relation.suffix is None
 
 
 def suffix_of(text: str, relation: Relation, name: TableName) -> str:

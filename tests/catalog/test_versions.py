@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import gzip
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from gateway.catalog.types import NotUnderstood
 from gateway.catalog.versions import (
     SchemaColumn,
     Schemas,
+    build_feed,
     build_version,
     delta_schemas,
     files_view,
@@ -24,7 +26,7 @@ from gateway.catalog.versions import (
     unpack_schemas,
     version_table,
 )
-from gateway.model.catalog import Column, Renamed, Table, TableKind, TableName
+from gateway.model.catalog import FEED, Column, Renamed, Table, TableKind, TableName
 
 NAME = TableName("ice", "shop", "t", "VERSION AS OF 1")
 
@@ -90,6 +92,17 @@ def test_a_version_that_is_not_described_is_read_by_names_that_never_moved() -> 
     # Nor where nobody tells the schemas, or others than those that are described: names may have moved.
     assert some_version(table, NAME, [schema("1:a")], schema("1:a")).unfollowed
     assert some_version(table, NAME, [], []).unfollowed
+
+
+def test_a_change_feed_has_the_names_of_now_where_these_never_moved() -> None:
+    feed = replace(NAME, version=FEED)
+    columns = (Column(name="a", type="int"), Column(name="b", type="int"))
+    table = Table(name=NAME.current, kind=TableKind.TABLE, columns=columns)
+    found = build_feed(table, feed, ([schema("1:a"), schema("1:a 2:b")], schema("1:a 2:b")))
+    assert not found.unfollowed
+    assert [one.name for one in found.columns[2:]] == ["_change_type", "_commit_version", "_commit_timestamp"]
+    assert build_feed(table, feed, ([schema("1:b 2:a")], schema("1:a 2:b"))).unfollowed
+    assert build_feed(table, feed, ((), ())).unfollowed
 
 
 def test_a_version_that_moves_on_is_described_by_names_that_never_moved_alone() -> None:

@@ -405,6 +405,18 @@ REMOVALS = (
         "catalog.test_versions",
     ),
     Removal(
+        "feed-names-of-now",
+        "a change feed is not read under masks and filters where a name was another column's",
+        Becomes("replace(now, name=name)"),
+        "catalog.test_versions",
+    ),
+    Removal(
+        "feed-of-delta",
+        "a change feed is that of a table of Delta's, and no view's",
+        Becomes("None"),
+        "pipeline.test_change_feeds",
+    ),
+    Removal(
         "version-names-unknown",
         "a version is not read by the names of now where nobody tells which names there were",
         DropOperand(0),
