@@ -180,9 +180,15 @@ class Unsupported:
     """What Spark prints behind the place."""
 
 
+NO_COMMANDS = Required(structure=True)
+"""What a query wants besides its scans."""
+
+
 def join(parts: Iterable[Required]) -> Required:
     """Put the wants of several commands of one statement together."""
     all_parts = tuple(parts)
+    if not all_parts:
+        return NO_COMMANDS
     if len(all_parts) == 1 and not all_parts[0].explains:
         return all_parts[0]
     answers = [part.answer for part in all_parts if part.answer is not RELAY]
