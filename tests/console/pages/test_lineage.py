@@ -47,6 +47,7 @@ async def site(database: str) -> AsyncIterator[tuple[FakeConsole, Browser]]:
                 "raw.a, secret.s -> mid.c: concat(a, 'x<b>') TRANSFORMATION", "raw.k -> mid.c: k > 7 FILTER"
             ),
             seen("older.z -> raw.a: z IDENTITY masked", "mid.c -> out.d: c IDENTITY"),
+            seen(*(f"hub.h -> wide.c{n}: h IDENTITY" for n in range(503))),
         ],
     )
 
@@ -140,6 +141,9 @@ async def test_impact_and_less_protected_copies(site: tuple[FakeConsole, Browser
     status, text, _ = await cleo.ask("GET", "/console/lineage/impact?column=raw.a")
     assert status == 200
     assert "gets nothing new" in text
+    text = (await cleo.ask("GET", "/console/lineage/impact?column=hub.h"))[1]
+    assert text.count('<th scope="row">') == 500
+    assert "3 more columns are reached; the REST API" in text
     assert (await cleo.ask("GET", "/console/lineage/laundering"))[0] == 403
     _, text, _ = await ben.ask("GET", "/console/lineage/laundering")
     assert "No report has been made" in text
