@@ -13,7 +13,7 @@ from gateway.model.spark_minors import Minor
 from tests.e2e.lake.worlds import LakeSpark, OpenLake, Twins
 from tests.e2e.running import RunningGateway
 
-pytestmark = pytest.mark.in_turn(5, one_way=True)
+pytestmark = pytest.mark.night
 
 PAGE = Path(__file__).parents[3] / "docs" / "formats.md"
 CANARY = "canary-6618"
