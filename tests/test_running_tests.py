@@ -415,7 +415,6 @@ def test_every_suite_has_an_entry_in_the_budget() -> None:
 
 
 NIGHT_ONLY = {
-    "e2e/lake/test_features",
     "e2e/lake/test_lake_demo",
     "e2e/test_hung_spark",
     "e2e/test_served_restrictions_spark",
