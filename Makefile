@@ -47,7 +47,7 @@ LANES ?= 2
 # Minor versions that `make minors` tries.
 MINORS ?= 3.5 4.0 4.1 4.2
 # Table formats, and the minors that `make lake-test` has them on.
-LAKE_FORMATS := 3.5:iceberg,delta,paimon 4.0:iceberg,delta 4.1:iceberg,delta
+LAKE_FORMATS := 3.5:iceberg,delta,paimon 4.1:iceberg,delta
 # A pyspark that there is Iceberg for, whose jobs have their tables in it.
 JOBS_PYSPARK := $(HOME)/.cache/sluice/spark-jars/pyspark-4.1
 # The last Nessie that Maven Central has as a server, and the Java that it needs.

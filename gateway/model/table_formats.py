@@ -106,7 +106,6 @@ DELTA = TableFormat(
     jar="delta-spark_",
     artifacts={
         Minor(3, 5): _delta("2.12", "3.3.2"),
-        Minor(4, 0): _delta("4.0_2.13", "4.4.0"),
         Minor(4, 1): _delta("4.1_2.13", "4.4.0"),
     },
     sets=dict.fromkeys(

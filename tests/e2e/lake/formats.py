@@ -19,7 +19,6 @@ TOGETHER: Mapping[str, Sequence[str]] = {
     **{str(minor): () for minor in SUPPORTED},
     "3.5": ("delta", "iceberg"),
     "3.5-paimon": ("paimon",),
-    "4.0": ("delta", "iceberg"),
     "4.1": ("delta", "iceberg"),
 }
 """Spark → its formats. All suites before one of a name share it. Iceberg and Paimon cannot be together."""

@@ -86,7 +86,7 @@ AS_SEEN = (
 )
 
 
-@pytest.fixture(scope="module", params=["3.5", "4.0", "4.1"])
+@pytest.fixture(scope="module", params=["3.5", "4.1"])
 def lake(request: pytest.FixtureRequest, lakes: OpenLake) -> LakeSpark:
     lake = lakes(request.param)
     made = ["CREATE DATABASE hidden", "CREATE DATABASE one", "CREATE DATABASE two"]
@@ -173,9 +173,7 @@ SELECT id, name, email, phone, region, day, _change_type AS t FROM table_changes
 SELECT c.id, c.email FROM table_changes('{db}.customer', 2, 2) AS c WHERE c.email LIKE '%canary%' OR c.id > 3
 SELECT a, b FROM table_changes('{db}.customer', 0, 1) AS c(a, n, b, p, r, d, t, v, s) ORDER BY a
 SELECT _commit_version AS v, count(*) AS n, max(email) AS e FROM table_changes('{db}.customer', 1) GROUP BY 1
-SELECT c.id FROM table_changes('{db}.customer', 0) c JOIN customer k ON k.email = c.email ORDER BY 1
 SELECT id FROM table_changes('{db}.customer', 0) WHERE 1 / if(name LIKE 'canary%', 0, 1) > 0
-SELECT * FROM table_changes('{db}.customer', 99)
 """
 
 

@@ -115,7 +115,7 @@ def feed(table: str, email: str, seen: str = "") -> list[str]:
     ]
 
 
-@pytest.fixture(scope="module", params=["3.5", "4.0", "4.1"])
+@pytest.fixture(scope="module", params=["3.5", "4.1"])
 def lake(request: pytest.FixtureRequest, lakes: OpenLake) -> LakeSpark:
     lake = lakes(request.param)
     columns = "(id INT, name STRING, email STRING, phone STRING, region STRING, day DATE) USING iceberg"
