@@ -290,6 +290,8 @@ class AnswerRule:
     """For DESCRIBE and SHOW COLUMNS: names (lower case) that may be shown."""
     details: bool = True
     """For DESCRIBE: whether location, statistics and view text may be shown."""
+    key: str | None = None
+    """For SHOW TBLPROPERTIES: the one property that is asked for."""
 
 
 RELAY = AnswerRule()

@@ -92,22 +92,27 @@ async def session_asked(
     return None
 
 
-async def explain_asking_view(named: Iterable[TableName], judging: Judging) -> str | NeedsCatalog | None:
-    """Say which of the views that the text of a policy reads, in functions and other views too, asks who the
-    user is or what the session says, or calls what does.
+async def read_within(
+    named: Iterable[TableName], judging: Judging
+) -> frozenset[TableName] | str | NeedsCatalog:
+    """Return the tables and views that the text of a policy reads, in functions and other views too; or say
+    which of these views asks who the user is or what the session says, or calls what does.
 
     INVARIANT (a policy's text means what it says): Spark reads these as they are stored. Nobody's name is
     written into them, and over Spark Connect they ask for whoever Spark runs as.
     """
     walk = _BodyWalk((name.fold() for name in named), SessionContext(), judging, code=False)
+    found: set[TableName] = set()
     async for name, table, reading in walk.read_all():
+        if table is not None and name.version != FUNCTION:
+            found.add(name)
         if table is None or table.view is None:
             continue
         if reading is None:
             return f"reads {name}, whose text cannot be parsed, or reads too many other views"
         if reading.identities or names_session(reading):
             return f"reads {name}, which {_DEPENDS}"
-    return walk.needs
+    return walk.needs or frozenset(found)
 
 
 class _BodyWalk:

@@ -13,9 +13,9 @@ from gateway.model.reading import ExpressionNode, Reading, RelationRole
 from gateway.model.reading_settings import VARIABLES_MARK
 from gateway.model.statement import AnswerFilter, NeedsCatalog, ScanRecord, SessionContext
 from gateway.pipeline.functions import (
-    explain_asking_view,
     list_text_functions,
     read_by,
+    read_within,
     session_asked,
     tables_among,
 )
@@ -50,7 +50,7 @@ class Policies:
     """Those of the text's tables (folded) whose filters may choose a row by more than what stands in it: by
     the rows before it, by chance, or by a function that is not Spark's own."""
     called: frozenset[TableName] = frozenset()
-    """The tables that functions in SQL read which masks and filters call."""
+    """What functions in SQL and views read that masks and filters call and read."""
     trees: Mapping[str, ExpressionNode | None] = field(default_factory=dict)
     """The texts as they are written → as Spark's parser reads them."""
     varying: str = ""
@@ -202,7 +202,7 @@ class _Checked:
     relations: frozenset[tuple[str, ...]]
     """The tables that it reads."""
     called: frozenset[TableName]
-    """The tables that functions in SQL read which it calls."""
+    """What functions in SQL and views read that it calls and reads."""
     varying: bool
     by_row: bool
     """Whether it may vary by row (`may_vary_by_row`)."""
@@ -409,12 +409,13 @@ async def _check_text(
     # RULE (policy-functions-of-session)
     if (why := await session_asked(functions, judging)) is not None:
         return Unsupported(f"a policy for {table.name} {why}")
-    asking = await explain_asking_view((*names, *functions), judging)
-    if isinstance(asking, NeedsCatalog):
-        return asking
-    if asking is not None:  # RULE (policy-views-of-user)
-        return Unsupported(f"a policy for {table.name} {asking}")
-    called = tables_among(within, judging.snapshot.catalog)
+    inside = await read_within((*names, *functions), judging)
+    if isinstance(inside, NeedsCatalog):
+        return inside
+    if isinstance(inside, str):  # RULE (policy-views-of-user)
+        return Unsupported(f"a policy for {table.name} {inside}")
+    # RULE (policy-views-within)
+    called = tables_among(within, judging.snapshot.catalog) | inside
     changes = bool(read) or find_varying(text, reading) is not None
     by_row = may_vary_by_row(reading.functions)
     if not reading.identities:

@@ -12,7 +12,7 @@ import orjson
 
 from gateway.catalog.rest import RestAnswer
 from gateway.model.catalog import TableName
-from gateway.model.definers import is_definer_property
+from gateway.model.definers import definer_property, is_definer_property
 from gateway.model.statement import Cleared, Refused, Verdict
 from gateway.rest.answers import RestReply, is_same, make_etag, write_view
 from gateway.rest.changes import Changes
@@ -150,13 +150,14 @@ class ServedViews:
         clause = f" TBLPROPERTIES {write_properties(others)}" if others else ""
         statement = f"CREATE VIEW {name_of(name)}{clause} AS {text}"
         await self._require_view(judged_as, statement)
+        kept = {**told, **_define(text, call)}  # RULE (rest-view-definer)
         return await self._changes.pass_on(
             judged_as,
             [(statement, None)],
             "POST",
             "/views",
             namespace=call.namespace,
-            content=orjson.dumps(body),
+            content=orjson.dumps({**body, "properties": kept}),
             write_answer=_write_answer,
         )
 
@@ -176,6 +177,7 @@ class ServedViews:
             require_members(one, f"`{kind}`", ("type", *REQUIREMENTS[kind]))
         judged_as, texts = call, []
         added = False
+        own: list[dict[str, Any]] = []
         for one in require_list(body["updates"], "`updates`"):
             action = one.get("action") if isinstance(one, dict) else None
             if not isinstance(action, str) or action not in _UPDATES:
@@ -190,6 +192,9 @@ class ServedViews:
                     added = True
                     judged_as, text = self._read_version(call, one["view-version"])
                     texts.append(f"CREATE OR REPLACE VIEW {name_of(name)} AS {text}")
+                    # A record that the view has of this text from before is somebody else's.
+                    # RULE (rest-replaced-definer)
+                    own.append({"action": "set-properties", "updates": _define(text, call)})
                 case "set-current-view-version":
                     if one["view-version-id"] != -1 or not added:
                         raise forbidden("an older version of a view cannot be taken back here; make it anew")
@@ -220,7 +225,7 @@ class ServedViews:
             "POST",
             _path(name),
             namespace=call.namespace,
-            content=orjson.dumps(body),
+            content=orjson.dumps({**body, "updates": [*body["updates"], *own]}),
             write_answer=_write_answer,
         )
 
@@ -259,6 +264,12 @@ class ServedViews:
             return  # whoever passes it on records that
         if verdict.plan_class != "CreateView":
             raise await self._judge.refuse(call, verdict, NOT_GOVERNABLE, "this is not the text of a view")
+
+
+def _define(text: str, call: RestCall) -> dict[str, str]:
+    """Return the properties that say that the caller defines the view with this text, with the blanks around
+    it or as Spark may tell it without them."""
+    return dict(definer_property(each, call.principal.identity) for each in (text, text.strip()))
 
 
 async def _write_answer(answer: RestAnswer) -> bytes:

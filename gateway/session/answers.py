@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from gateway.model.catalog import GLOBAL_TEMP, TableName, join_namespace, levels, split_name, unquote
@@ -85,7 +85,7 @@ def filter_rows(
         case AnswerFilter.DESCRIBE_JSON:
             return [_json(rule, row) for row in _wide(rows, 1)]
         case AnswerFilter.PROPERTIES:
-            return [row for row in _wide(rows, 2) if rule.details or _is_harmless(rule, row)]
+            return [*_properties(rule, rows)]
         case AnswerFilter.CREATE_STATEMENT:
             return [_create_statement(rule, row) for row in _wide(rows, 1)]
         case AnswerFilter.SETTINGS:
@@ -318,6 +318,17 @@ def _create_statement(rule: AnswerRule, row: _Row) -> _Row:
         return [reduce_create_statement(_text(row, 0), rule.columns or frozenset())]
     except ValueError as fault:
         raise UnknownShape(f"the statement of the table: {fault}") from None
+
+
+def _properties(rule: AnswerRule, rows: Sequence[_Row]) -> Iterator[_Row]:
+    """Filter SHOW TBLPROPERTIES (key, value). Of one property that is not shown it tells what Spark tells of
+    one that is not there, and the same whether it is."""
+    for row in _wide(rows, 2):
+        if rule.details or _is_harmless(rule, row):
+            yield row
+        elif rule.key is not None and rule.columns:
+            # RULE (hidden-property)
+            yield [rule.key, f"Table {rule.table} does not have property: {rule.key}"]
 
 
 def _is_harmless(rule: AnswerRule, row: _Row) -> bool:

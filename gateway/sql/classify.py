@@ -94,9 +94,9 @@ COMMANDS: Mapping[str, _Handler] = {
     "AddColumns": data.alter_table,
     "DropColumns": data.alter_table,
     "RenameColumn": data.alter_table,
-    "AlterColumns": data.alter_table,
+    "AlterColumns": data.alter_columns,
     # Before 4.0.
-    "AlterColumn": data.alter_table,
+    "AlterColumn": data.alter_columns,
     "ReplaceColumns": data.alter_table,
     "AlterTableClusterBy": data.alter_table,
     "AddConstraint": data.alter_table,

@@ -8,14 +8,14 @@ from dataclasses import replace
 from gateway.model.catalog import GLOBAL_TEMP, TableName
 from gateway.model.definers import is_definer_property
 from gateway.model.files import SESSION_CATALOG
-from gateway.model.reading import RelationRole
+from gateway.model.reading import FieldValue, RelationRole
 from gateway.model.resource import Resource
 from gateway.model.statement import CatalogChanged, CreateTempView, DropTempView, Meaning
 from gateway.sql import storage
 from gateway.sql.names import TempViewName, Ungovernable, name_global_view, namespace_above
 from gateway.sql.path_commands import partition_locations
 from gateway.sql.required import Named, Pin, Privilege, Required, Written
-from gateway.sql.scope import CannotClassify, CommandScope, table_resource
+from gateway.sql.scope import CannotClassify, CommandScope, name_parts, table_resource
 from gateway.sql.spark_errors import build_temporary_reference_refusal
 
 
@@ -137,6 +137,35 @@ def alter_table(scope: CommandScope) -> Required:
 
 
 _ON_PARTITIONS = ("DropPartitions", "RenamePartitions")
+
+
+def alter_columns(scope: CommandScope) -> Required:
+    """ALTER COLUMN and COMMENT ON COLUMN: a comment changes as little as one on the table."""
+    fields = scope.command.fields
+    specs = fields.get("specs", (fields,))
+    if not isinstance(specs, tuple) or not specs or not all(_is_comment(spec) for spec in specs):
+        return alter_table(scope)
+    pin = scope.target("table")
+    columns = tuple(name_parts(_column_of(spec), scope.command.node)[0] for spec in specs)
+    # RULE (comment-hidden-column)
+    return replace(comment_on_table(scope), named=(Named(table=pin.table, columns=columns),))
+
+
+_OF_COMMENTS = frozenset({"node", "table", "column", "newComment", "dropComment", "comment", "fromCommentOn"})
+
+
+def _is_comment(spec: FieldValue) -> bool:
+    """Whether what is said of a column is a comment, and nothing else of it."""
+    if not isinstance(spec, Mapping):
+        return False
+    others = any(v is not None and v is not False for k, v in spec.items() if k not in _OF_COMMENTS)
+    told = isinstance(spec.get("newComment", spec.get("comment")), str) or spec.get("dropComment") is True
+    return told and not others  # RULE (comment-alone)
+
+
+def _column_of(spec: FieldValue) -> Mapping[str, FieldValue]:
+    column = spec.get("column") if isinstance(spec, Mapping) else None
+    return column if isinstance(column, Mapping) else {}
 
 
 def comment_on_table(scope: CommandScope) -> Required:

@@ -254,7 +254,9 @@ def describe_json(scope: CommandScope) -> Required:
 
 def show_properties(scope: CommandScope) -> Required:
     """SHOW TBLPROPERTIES: DESCRIBE EXTENDED tells them, too."""
-    return _describe(scope, AnswerFilter.PROPERTIES)
+    required, key = _describe(scope, AnswerFilter.PROPERTIES), scope.field("propertyKey")
+    asked = replace(required.answer, key=key if isinstance(key, str) else None)
+    return replace(required, answer=asked)
 
 
 def _describe(scope: CommandScope, answer: AnswerFilter) -> Required:
@@ -306,7 +308,7 @@ def show_partition(scope: CommandScope) -> Required:
 
 
 def describe_column(scope: CommandScope) -> Required:
-    """DESCRIBE of one column: its type and comment; EXTENDED prints the values between which it lies."""
+    """DESCRIBE of one column: its type and comment; EXTENDED has its statistics, which are details."""
     existing = scope.resolve_existing("relation")
     parts = name_parts(scope.node("column"), scope.command.node)
     if isinstance(existing, TempViewName):
@@ -314,14 +316,15 @@ def describe_column(scope: CommandScope) -> Required:
     own = len(parts) > 1 and parts[0].lower() == existing.table.table.lower()
     if len(parts) > 2 or (len(parts) > 1 and not own):
         raise CannotClassify("DESCRIBE needs the plain name of one column")
-    table = table_resource(existing.table)
-    if scope.flag("isExtended"):  # RULE (describe-column-values)
-        return Required(privileges=(Privilege(table, "select"),), pins=(existing,), read=(existing.table,))
-    return Required(
-        privileges=(Privilege(table, "show", visible_is_enough=True),),
+    required = Required(
+        privileges=(Privilege(table_resource(existing.table), "show", visible_is_enough=True),),
         pins=(existing,),
         named=(Named(table=existing.table, columns=parts),),
     )
+    if scope.flag("isExtended"):  # RULE (describe-column-values)
+        rule = AnswerRule(filter=AnswerFilter.DESCRIBE_TABLE, table=existing.table)
+        return replace(required, described=existing.table, answer=rule)
+    return required
 
 
 def describe_database(scope: CommandScope) -> Required:

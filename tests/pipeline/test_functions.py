@@ -84,6 +84,25 @@ async def test_what_a_function_in_a_policy_reads_is_looked_at_once_a_period(read
         assert "period" in verdict.context_dependencies
 
 
+async def test_what_a_view_in_a_policy_reads_is_looked_at_once_a_period(reader: ReaderPool) -> None:
+    """Views in it, too: whoever gives one of them another text changes what the policy says."""
+    made = world("1", "id <> (SELECT max(id) FROM spark_catalog.hr.outer_view)")
+    view = made.tables[VIEW]
+    assert view.view is not None
+    outer, inner = (replace(VIEW, table=name) for name in ("outer_view", "inner_view"))
+    for name, told in ((outer, "inner_view"), (inner, "spark_catalog.hr.department")):
+        body = replace(view.view, text=f"SELECT id FROM {told}", output=("id",))
+        made.tables[name] = replace(view, name=name, columns=view.columns[:1], view=body)
+    text = "SELECT id FROM sales.fit"
+    for verdict in (
+        await made.judge(text, reader, user="bob"),
+        await made.judge_plan(execute(sql(text)), reader, user="bob"),
+    ):
+        assert isinstance(verdict, Cleared), verdict
+        assert verdict.policy_tables == {outer, inner, DEPARTMENT}
+        assert verdict.policy_tables <= {table.name for table in verdict.tables}
+
+
 @pytest.mark.parametrize(
     ("body", "why"),
     [

@@ -973,6 +973,12 @@ REMOVALS = (
         "pipeline.test_functions",
     ),
     Removal(
+        "policy-views-within",
+        "what views in policies read is looked at, too",
+        Becomes("tables_among(within, judging.snapshot.catalog)"),
+        "pipeline.test_functions",
+    ),
+    Removal(
         "view-functions-move",
         "a view is not written out whose functions would read something else there",
         Never(),

@@ -73,6 +73,8 @@ REMOVALS = (
     Removal("rest-owner-of-created", "who creates a table owns it", Deleted(), CHANGES),
     Removal("rest-owner-changed", "nobody makes himself the owner", Never(), CHANGES),
     Removal("rest-given-definer", "nobody says who defines a view", Never(), PLANS),
+    Removal("rest-view-definer", "who makes a view is its definer", Becomes("told"), PLANS),
+    Removal("rest-replaced-definer", "who replaces a view is its definer", Deleted(), PLANS),
     Removal("rest-commit-bound", "a commit is of the table that was judged", Becomes("[]"), CHANGES),
     Removal("rest-unused-schema", "no schema is added that was not judged", Never(), CHANGES),
     Removal("rest-id-of-other-data", "an id stays with its data", Never(), CHANGES),

@@ -294,6 +294,12 @@ REMOVALS = (
         "session.test_answers",
     ),
     Removal(
+        "hidden-property",
+        "of a property that is not shown it is not told whether it is there",
+        Statement("yield row"),
+        "session.test_answers",
+    ),
+    Removal(
         "raised-sentences-unnamed",
         "a sentence that a user may have chosen names no condition",
         DropOperand(0),

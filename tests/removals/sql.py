@@ -978,6 +978,18 @@ REMOVALS = (
         Becomes("()"),
         "pipeline.test_pipeline",
     ),
+    Removal(
+        "comment-alone",
+        "a comment on a column comes with nothing else",
+        Becomes("told"),
+        "pipeline.test_pipeline",
+    ),
+    Removal(
+        "comment-hidden-column",
+        "a comment names no hidden column",
+        Statement("return comment_on_table(scope)"),
+        "pipeline.test_pipeline",
+    ),
     Removal("raw-of-all-commands", "raw tables of all commands", DropArgument(0), "pipeline.test_pipeline"),
     # Where tables lie
     Removal(

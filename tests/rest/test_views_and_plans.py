@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from gateway.model.catalog import Column, Table, TableKind, TableName, ViewBody
-from gateway.model.definers import definer_property
+from gateway.model.definers import definer_of, definer_property
 from gateway.reader.pool import ReaderPool
 from tests.rest.worlds import CANARY, Served, fault, serving, told
 
@@ -141,6 +141,40 @@ async def test_no_property_says_who_defines_a_view(reader: ReaderPool, upper: bo
         body = {"requirements": [], "updates": updates}
         assert (await served.ask("bob", path, method="POST", body=body)).status == 403
         assert not served.upstream.sent("POST")
+
+
+@pytest.mark.parametrize("text", [TEXT, f" {TEXT}\n"])
+async def test_who_makes_a_view_is_its_definer(reader: ReaderPool, text: str) -> None:
+    """As in SQL. A record that a view has of the same text from before is another's, and is overwritten."""
+    async with serving(reader) as served:
+        with_view(served, "v", TEXT)
+        served.policies = served.load(
+            served.pack.replace("access: [use, show, select]", "access: [use, show, select, create, drop]")
+        )
+        path = "/v1/lake/namespaces/shop/views"
+        body: dict[str, Any] = {
+            "name": "new",
+            "schema": {"fields": []},
+            "view-version": version_of(text),
+            "properties": {"meta.a": "b"},
+        }
+        assert (await served.ask("bob", path, method="POST", body=body)).status == 200
+        made = json.loads(served.upstream.sent("POST")[-1][1])["properties"]
+        assert made.pop("meta.a") == "b"
+        updates = [
+            {"action": "add-view-version", "view-version": version_of(text)},
+            {"action": "set-current-view-version", "view-version-id": -1},
+        ]
+        body = {"requirements": [], "updates": updates}
+        assert (await served.ask("bob", f"{path}/v", method="POST", body=body)).status == 200
+        *sent, record = json.loads(served.upstream.sent("POST")[-1][1])["updates"]
+        assert (sent, record["action"]) == (updates, "set-properties")
+        assert record["updates"] == made
+        for stored in (text, TEXT):
+            assert definer_of(stored, {definer_property(stored, "hal")[0]: "68616c", **made}) == "bob"
+        gone = {"action": "remove-properties", "removals": [*made]}
+        body = {"requirements": [], "updates": [gone]}
+        assert (await served.ask("bob", f"{path}/v", method="POST", body=body)).status == 403
 
 
 async def test_plans_are_of_whoever_may_load_and_of_one_table(reader: ReaderPool) -> None:

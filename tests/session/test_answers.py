@@ -313,6 +313,18 @@ def test_properties_keep_how_files_are_written() -> None:
     assert shown(AnswerFilter.PROPERTIES, rows, columns=frozenset(), details=False) == []
 
 
+def test_one_property_that_is_not_shown_is_none() -> None:
+    table = TableName("spark_catalog", "sales", "t")
+    absent = "Table spark_catalog.sales.t does not have property: k"
+    for rows in ([("k", "4711")], [("k", absent)]):
+        told = shown(
+            AnswerFilter.PROPERTIES, rows, columns=frozenset({"id"}), details=False, key="k", table=table
+        )
+        assert [tuple(row) for row in told] == [("k", absent)]
+        assert shown(AnswerFilter.PROPERTIES, rows, columns=frozenset({"id"}), key="k", table=table) == rows
+        assert shown(AnswerFilter.PROPERTIES, rows, columns=frozenset(), details=False, key="k") == []
+
+
 STATEMENT = r"""CREATE TABLE spark_catalog.sales.t (
   id INT NOT NULL COMMENT 'it\'s its number',
   `a b` STRUCT<x: INT COMMENT 'n', y: MAP<STRING, ARRAY<INT>>> DEFAULT (4711 < 4712),

@@ -153,6 +153,10 @@ LIST JARS;
 LIST FILES;
 LIST ARCHIVES;
 LIST JAR '/nowhere.jar';
+COMMENT ON COLUMN people.name IS 'as it is said';
+ALTER TABLE people ALTER COLUMN salary COMMENT 'a year';
+ALTER TABLE people ALTER COLUMN nowhere COMMENT 'x';
+DESCRIBE people;
 
 -- script: tables
 CREATE TABLE t (a INT, b STRING COMMENT 'b') USING parquet;

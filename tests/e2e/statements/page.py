@@ -67,7 +67,8 @@ DataFrame has no text, and is refused.
 `CREATE [OR REPLACE] FUNCTION … RETURN` wants `create` on the udf (and `drop`, to replace), a call
 `execute`, and `DROP FUNCTION` `drop`. A temporary function is the udf `system.session.NAME` and has a name
 that is none of Spark's. A body calls Spark's own functions and those of databases, which are judged with it;
-that of a temporary function, and what a parameter is by default, Spark's own only. No body reads a temporary
+that of a temporary function, and what a parameter is by default, Spark's own only: a default is put in at the
+call, where Spark looks for a function in the database that the caller uses. No body reads a temporary
 view or calls a temporary function: Spark looks these up whenever it is called, and takes the name of one that
 is gone for that of a table, or of another function, which nobody has judged. `current_user()` in a body is
 whoever calls, at either endpoint.
@@ -166,14 +167,18 @@ A view is written out with what policies leave of its tables wherever a statemen
 
 `EXPLAIN`, `EXPLAIN EXTENDED` and `EXPLAIN FORMATTED` show the plan with NULL for masked columns and
 without the filter, so that it has no values of policies; so does `explain()` of a DataFrame. It names the
-directory of the table. Plans with statistics or code, over temporary views, over views with obligations and
-over tables with hidden columns are refused. Of commands on such a table DESCRIBE, SHOW COLUMNS, SHOW
+directory of the table. Refused are plans with statistics (`COST`), which count hidden rows, or with code
+(`CODEGEN`): to write that, Spark reads the side of a join that it broadcasts, and the code tells whether its
+keys are unique, those of hidden rows too. So are plans over temporary views, over views with obligations and
+over tables with hidden columns. Of commands on such a table DESCRIBE, SHOW COLUMNS, SHOW
 TBLPROPERTIES and SHOW CREATE TABLE are explained where its format is one of Spark's own: others stand in
 the plan as their connectors write them, with properties and addresses. CACHE TABLE is not, since its plan is
 of all rows.
 
-`COMMENT ON TABLE` and properties that are notes want `alter` alone: nothing of a table's rows depends on
-them. `ANALYZE TABLE` counts hidden rows for everybody's plans, and is refused.
+`COMMENT ON TABLE`, comments on columns that one may see, and properties that are notes want `alter` alone:
+nothing of a table's rows depends on them. `SHOW TBLPROPERTIES` with one key tells of a property that is not
+shown what Spark tells of one that is not there, and `DESCRIBE EXTENDED` of a column has no statistics.
+`ANALYZE TABLE` counts hidden rows for everybody's plans, and is refused.
 
 ## Properties and options
 

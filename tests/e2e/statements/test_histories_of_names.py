@@ -122,6 +122,32 @@ def test_a_value_ends_with_the_access_that_it_came_of(named: RunningGateway, put
 
 
 @pytest.mark.parametrize("endpoint", ENDPOINTS)
+def test_a_value_ends_wherever_it_went(named: RunningGateway, put: Put, endpoint: str) -> None:
+    put(GRANTS)
+    with session(named, endpoint, "ann") as ann:
+        for declared in ("v BIGINT", "x BIGINT", "q STRING DEFAULT 'SELECT 1'"):
+            ann(f"DECLARE {declared}")
+        ann("EXECUTE IMMEDIATE 'SELECT sum(amount) FROM named.pay' INTO v")
+        ann("EXECUTE IMMEDIATE 'SELECT concat(''SELECT '', sum(amount)) FROM named.pay' INTO q")
+        ann("DECLARE w BIGINT DEFAULT v + 3")
+        ann("BEGIN DECLARE y BIGINT; SET y = v; SET x = y; END")
+        ann("CREATE TEMPORARY VIEW told AS SELECT v + 1 AS t")
+        ann("CREATE TEMPORARY VIEW kept AS SELECT v + 2 AS t")
+        ann("CACHE TABLE kept")
+        ann("CREATE TEMPORARY FUNCTION tell() RETURNS BIGINT RETURN v")
+        assert ann("SELECT v, w, x, told.t, kept.t, tell() FROM told, kept") == [(30, 33, 30, 31, 32, 30)]
+        assert "not known before it runs" in said(ann, "EXECUTE IMMEDIATE q")
+        put(GRANTS + FILTER)
+        for text in ("v", "w", "x", "q", "tell()"):
+            assert "UNRESOLVED_COLUMN" in said(ann, f"SELECT {text}")
+        assert "UNRESOLVED_VARIABLE" in said(ann, "SET VAR w = DEFAULT")
+        ann("DECLARE v BIGINT DEFAULT 9")
+        for view in ("told", "kept"):
+            assert f"the temporary view `{view}` ended" in said(ann, f"SELECT t FROM {view}")
+        assert ann("SELECT tell()") == [(9,)]
+
+
+@pytest.mark.parametrize("endpoint", ENDPOINTS)
 def test_a_variable_is_not_what_a_policy_or_a_view_names(
     named: RunningGateway, put: Put, endpoint: str, spark: Spark
 ) -> None:
@@ -169,6 +195,33 @@ def test_an_argument_is_the_name_that_is_judged(named: RunningGateway, put: Put,
         assert "ACCESS_DENIED" in said(ann, dropped)
         two = "EXECUTE IMMEDIATE 'SELECT 1 FROM IDENTIFIER(?)' USING 'named.plain); DROP TABLE plain --'"
         assert "PARSE" in said(ann, two)
+
+
+@pytest.mark.parametrize("endpoint", ENDPOINTS)
+def test_text_of_a_script_is_not_another_ones(named: RunningGateway, put: Put, endpoint: str) -> None:
+    """Names of variables are taken again: within the script, by its loops, and by the session."""
+    with session(named, endpoint, "ann") as ann:
+        ann("DECLARE q STRING DEFAULT 'SELECT id FROM named.plain'")
+        for text in (
+            "DECLARE q STRING DEFAULT 'SELECT amount FROM named.pay'; EXECUTE IMMEDIATE q;",
+            "SET q = 'SELECT amount FROM named.pay'; EXECUTE IMMEDIATE q;",
+            "DECLARE n STRING; EXECUTE IMMEDIATE 'SELECT ''TABLE named.pay''' INTO n; EXECUTE IMMEDIATE n;",
+            "FOR r AS SELECT 'TABLE named.pay' AS q DO EXECUTE IMMEDIATE q; END FOR;",
+            "FOR r AS SELECT 'named.pay' AS t DO SELECT * FROM IDENTIFIER(t); END FOR;",
+            "DECLARE t STRING DEFAULT 'named.plain'; BEGIN DECLARE t STRING DEFAULT 'named.pay'; "
+            "SELECT * FROM IDENTIFIER(t); END;",
+        ):
+            assert "not known before it runs" in said(ann, f"BEGIN {text} END")
+        assert ann("EXECUTE IMMEDIATE q") == [(7,)]
+        caught = "DECLARE EXIT HANDLER FOR SQLEXCEPTION EXECUTE IMMEDIATE 'SELECT amount FROM named.pay';"
+        assert ann(f"BEGIN {caught} SELECT raise_error('x'); END") == [(10,)]
+        assert "by themselves" in said(ann, "EXECUTE IMMEDIATE 'BEGIN SELECT amount FROM named.pay; END'")
+        ann("EXECUTE IMMEDIATE 'SET VAR q = ''SELECT amount FROM named.pay'''")
+        assert ann("EXECUTE IMMEDIATE q") == [(10,)]
+        assert "USER_RAISED_EXCEPTION" in said(ann, "SET VAR q = CAST(raise_error('no') AS STRING)")
+        assert "not known before it runs" in said(ann, "EXECUTE IMMEDIATE q")
+        ann("EXECUTE IMMEDIATE 'DECLARE region STRING DEFAULT ''AMER'''")
+        assert "DROP TEMPORARY VARIABLE region" in said(ann, "SELECT id FROM named.pay")
 
 
 def test_functions_of_a_database_are_everybodys_who_may(named: RunningGateway, put: Put) -> None:

@@ -73,6 +73,11 @@ final class CommandFields {
             told.put("parts", ScalaValues.strings(((UnresolvedAttribute) value).nameParts()));
             return told;
         }
+        if (ScalaValues.name(value).equals("UnresolvedFieldName")) {
+            Map told = marked("UnresolvedFieldName", "expression");
+            told.put("parts", ScalaValues.strings(((scala.Product) value).productElement(0)));
+            return told;
+        }
         if (value instanceof CatalystIdentifier) {
             Map told = marked(ScalaValues.name(value), null);
             told.put("parts", PlanWalk.identifierParts((CatalystIdentifier) value));
