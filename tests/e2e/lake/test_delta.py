@@ -197,6 +197,32 @@ def test_partitions_and_statistics_are_used_under_masks_and_filters(
             assert re.search(condition, plan), (condition, plan)
 
 
+@pytest.mark.in_turn(17, one_way=True)
+def test_plans_and_descriptions_tell_nothing_of_policies_or_hidden_rows(lake: LakeSpark, bob: Twins) -> None:
+    (told,) = lake.spark.query("USE shop", "DESCRIBE DETAIL customer")
+    place = next(str(cell) for cell in told if "/customer" in str(cell))
+    texts = [f"EXPLAIN {how} SELECT id, email, phone FROM customer" for how in ("", "EXTENDED", "FORMATTED")]
+    for text in (*texts, "EXPLAIN EXTENDED DELETE FROM customer WHERE id = 1"):
+        asked = bob.ours.ask(text)
+        assert "EMEA" not in str(asked), text
+        assert "sha2" not in str(asked), text
+    for text in (
+        "DESCRIBE EXTENDED customer",
+        "DESCRIBE EXTENDED customer id",
+        "SHOW TBLPROPERTIES customer",
+    ):
+        asked = bob.ours.ask(text)
+        assert asked.rows, text
+        assert place not in str(asked.rows), text
+    assert [row[0] for row in bob.ours.ask("DESCRIBE EXTENDED customer id").rows] == [
+        "col_name",
+        "data_type",
+        "comment",
+    ]
+    for how in ("COST", "CODEGEN"):
+        assert "ACCESS_DENIED" in str(bob.ours.ask(f"EXPLAIN {how} SELECT id FROM customer")), how
+
+
 FRAMES: dict[str, Callable[[Any, str], Any]] = {
     "table": lambda spark, db: spark.table("customer").orderBy("id"),
     "of a database": lambda spark, db: spark.read.table(f"{db}.customer").filter("id > 1"),
