@@ -24,7 +24,7 @@ from gateway.model.files import SESSION_CATALOG
 from gateway.model.metalakes import NONE_LISTED, ListedCatalogs
 from gateway.model.statement import SessionContext
 from gateway.model.system_tables import NameForm, explain
-from gateway.model.table_formats import ICEBERG, METADATA_TABLES, PAIMON, SPARK_FORMATS
+from gateway.model.table_formats import ICEBERG, METADATA_TABLES, PAIMON
 from gateway.sql.paths import FILE_FORMATS, FilesByPath
 from gateway.sql.required import Unsupported
 
@@ -152,19 +152,7 @@ class Names:
             return self._in_current(parts[0])
         if self.global_views and len(parts) == 2 and parts[0].lower() == GLOBAL_TEMP:
             return name_global_view(parts[1])
-        return self._explain_no_path(parts) or self._qualify(parts)
-
-    def _explain_no_path(self, parts: tuple[str, ...]) -> Ungovernable | None:
-        """Say what Spark says of files whose path is empty."""
-        if len(parts) != 2 or parts[1] or parts[0].lower() not in SPARK_FORMATS:
-            return None
-        if self.context.catalog.lower() != SESSION_CATALOG or self._begins_with_catalog(parts):
-            return None
-        return Ungovernable(
-            "[INVALID_EMPTY_LOCATION] The location name cannot be empty string, but `` was given. "
-            "SQLSTATE: 42K05",
-            "42K05",
-        )
+        return self._qualify(parts)
 
     def _qualify(self, parts: tuple[str, ...]) -> TableName | Ungovernable:
         # RULE (reserved-catalogs)

@@ -8,7 +8,6 @@ from dataclasses import replace
 from gateway.model.catalog import GLOBAL_TEMP, levels
 from gateway.model.files import SESSION_CATALOG
 from gateway.model.handles import mark_reading_function
-from gateway.model.reading import RelationRole
 from gateway.model.reading_settings import (
     find_pinned_value,
     is_read_by_clients,
@@ -253,7 +252,11 @@ def describe_json(scope: CommandScope) -> Required:
 
 
 def show_properties(scope: CommandScope) -> Required:
-    """SHOW TBLPROPERTIES: DESCRIBE EXTENDED tells them, too."""
+    """SHOW TBLPROPERTIES: DESCRIBE EXTENDED tells them, too. A temporary view has none to Spark, and no row
+    of its answer is relayed."""
+    if isinstance(scope.resolve_existing("table"), TempViewName):
+        # RULE (properties-temp-view)
+        return Required(answer=AnswerRule(filter=AnswerFilter.PROPERTIES, details=False))
     required, key = _describe(scope, AnswerFilter.PROPERTIES), scope.field("propertyKey")
     asked = replace(required.answer, key=key if isinstance(key, str) else None)
     return replace(required, answer=asked)
@@ -350,10 +353,9 @@ def explain(scope: CommandScope) -> Required:
     if not isinstance(scope.field("logicalPlan"), Mapping):
         raise CannotClassify("the statement after EXPLAIN could not be parsed")
     if any(
-        relation.role is RelationRole.SCAN and isinstance(scope.names.table(relation.parts), TempViewName)
-        for relation in scope.reading.relations
+        isinstance(scope.names.table(relation.parts), TempViewName) for relation in scope.reading.relations
     ):
-        # The text of a temporary view carries the masks of its sources.
+        # The text of a temporary view carries the masks of its sources. CACHE and UNCACHE show it, too.
         # RULE (explain-temp-view)
         raise CannotClassify("a plan over a temporary view would show the definition of the view")
     if any(

@@ -938,6 +938,12 @@ REMOVALS = (
         "describe-temp-view", "the description of a temporary view", DropArgument(2), "pipeline.test_pipeline"
     ),
     Removal(
+        "properties-temp-view",
+        "the properties of a temporary view",
+        DropArgument(2),
+        "pipeline.test_pipeline",
+    ),
+    Removal(
         "describe-column-values",
         "DESCRIBE EXTENDED of a column prints values",
         Never(),

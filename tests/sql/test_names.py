@@ -148,17 +148,6 @@ def test_in_spark_s_own_catalog_a_nested_name_is_refused_as_by_spark() -> None:
         assert "REQUIRES_SINGLE_PART_NAMESPACE" in found.why
 
 
-def test_files_at_an_empty_path_are_refused_as_by_spark() -> None:
-    for kind in ("parquet", "JSON", "text"):
-        found = names().table((kind, ""))
-        assert isinstance(found, Ungovernable)
-        assert found.why.startswith("[INVALID_EMPTY_LOCATION]")
-        assert found.sqlstate == "42K05"
-    for other in (names().table(("shape", "")), names("lake").table(("parquet", "")), names().table(("",))):
-        assert isinstance(other, Ungovernable)
-        assert not other.sqlstate
-
-
 def test_metadata_and_branches_of_nested_tables() -> None:
     metadata = names("lake").metadata_table(("a", "b", "t", "Files"))
     assert metadata == MetadataTable(TableName("lake", "a.b", "t"), "iceberg", "files")
