@@ -347,6 +347,10 @@ _PLAIN_MODES = frozenset({"simplemode", "extendedmode", "formattedmode"})
 """Ways to explain that print no statistics and no code."""
 
 
+_LAID_OPEN = frozenset({"UncacheTable", "CreateUserDefinedFunction", "CreateSQLFunctionCommand"})
+"""Commands whose plans have the text in them of what they name, a view's or a function's with its masks."""
+
+
 def explain(scope: CommandScope) -> Required:
     """EXPLAIN: what it explains is judged; plans print filters and masks, so there must be none, or they are
     left out."""
@@ -358,6 +362,9 @@ def explain(scope: CommandScope) -> Required:
         # The text of a temporary view carries the masks of its sources. CACHE and UNCACHE show it, too.
         # RULE (explain-temp-view)
         raise CannotClassify("a plan over a temporary view would show the definition of the view")
+    if any(one.node in _LAID_OPEN for one in scope.reading.commands):
+        # RULE (explain-laid-open)
+        raise CannotClassify("its plan would show the text of a view or function")
     if any(
         mark_reading_function(one.parts[-1].lower()) in scope.names.context.handles
         for one in scope.reading.functions

@@ -170,7 +170,8 @@ without the filter, so that it has no values of policies; so does `explain()` of
 directory of the table. Refused are plans with statistics (`COST`), which count hidden rows, or with code
 (`CODEGEN`): to write that, Spark reads the side of a join that it broadcasts, and the code tells whether its
 keys are unique, those of hidden rows too. So are plans over temporary views, over views with obligations and
-over tables with hidden columns. Of commands on such a table DESCRIBE, SHOW COLUMNS, SHOW
+over tables with hidden columns, and, whoever asks, of UNCACHE TABLE and CREATE FUNCTION, which have texts of
+views and functions in them. Of commands on such a table DESCRIBE, SHOW COLUMNS, SHOW
 TBLPROPERTIES and SHOW CREATE TABLE are explained where its format is one of Spark's own: others stand in
 the plan as their connectors write them, with properties and addresses. CACHE TABLE is not, since its plan is
 of all rows.
