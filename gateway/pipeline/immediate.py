@@ -44,6 +44,7 @@ from gateway.sql.spark_errors import (
     build_no_constant_refusal,
     build_no_name_refusal,
     build_parameter_refusal,
+    build_text_type_refusal,
     build_unnamed_parameters_refusal,
 )
 
@@ -73,6 +74,8 @@ async def write_immediate(
     inner = constant_text(tree.children[0], dict(context.known_values))
     if inner is None and tree.children[0].node.endswith("Subquery"):
         return build_parameter_refusal(tree.children[0], text)
+    if inner is None and tree.children[0].node == "Literal" and tree.children[0].type != "string":
+        return build_text_type_refusal(tree.children[0].type)
     if inner is None:  # RULE (immediate-text-known)
         return Unsupported(_COMPUTED)
     if arguments:

@@ -255,7 +255,11 @@ def describe_json(scope: CommandScope) -> Required:
 
 
 def show_properties(scope: CommandScope) -> Required:
-    """SHOW TBLPROPERTIES: DESCRIBE EXTENDED tells them, too."""
+    """SHOW TBLPROPERTIES: DESCRIBE EXTENDED tells them, too. A temporary view has none to Spark, and no row
+    of its answer is relayed."""
+    if isinstance(scope.resolve_existing("table"), TempViewName):
+        # RULE (properties-temp-view)
+        return Required(answer=AnswerRule(filter=AnswerFilter.PROPERTIES, details=False))
     required, key = _describe(scope, AnswerFilter.PROPERTIES), scope.field("propertyKey")
     asked = replace(required.answer, key=key if isinstance(key, str) else None)
     return replace(required, answer=asked)
@@ -346,18 +350,24 @@ _PLAIN_MODES = frozenset({"simplemode", "extendedmode", "formattedmode"})
 """Ways to explain that print no statistics and no code."""
 
 
+_LAID_OPEN = frozenset({"UncacheTable", "CreateUserDefinedFunction", "CreateSQLFunctionCommand"})
+"""Commands whose plans have the text in them of what they name, a view's or a function's with its masks."""
+
+
 def explain(scope: CommandScope) -> Required:
     """EXPLAIN: what it explains is judged; plans print filters and masks, so there must be none, or they are
     left out."""
     if not isinstance(scope.field("logicalPlan"), Mapping):
         raise CannotClassify("the statement after EXPLAIN could not be parsed")
     if any(
-        relation.role is RelationRole.SCAN and isinstance(scope.names.table(relation.parts), TempViewName)
-        for relation in scope.reading.relations
+        isinstance(scope.names.table(relation.parts), TempViewName) for relation in scope.reading.relations
     ):
-        # The text of a temporary view carries the masks of its sources.
+        # The text of a temporary view carries the masks of its sources. CACHE and UNCACHE show it, too.
         # RULE (explain-temp-view)
         raise CannotClassify("a plan over a temporary view would show the definition of the view")
+    if any(one.node in _LAID_OPEN for one in scope.reading.commands):
+        # RULE (explain-laid-open)
+        raise CannotClassify("its plan would show the text of a view or function")
     if any(
         mark_reading_function(one.parts[-1].lower()) in scope.names.context.handles
         for one in scope.reading.functions

@@ -163,6 +163,17 @@ def build_no_constant_refusal(expression: str, condition: str) -> Unsupported:
     )
 
 
+def build_text_type_refusal(kind: str) -> Unsupported:
+    """Return the refusal of a text of EXECUTE IMMEDIATE that is a literal but no string, in Spark's words."""
+    written = f'"{kind.upper()}"'
+    return Unsupported(
+        f"[INVALID_EXPR_TYPE_FOR_QUERY_EXECUTE_IMMEDIATE] Expression type must be string type but got "
+        f"{written}. SQLSTATE: 42K09",
+        "42K09",
+        parameters=(("exprType", written),),
+    )
+
+
 def build_parameter_refusal(expression: ExpressionNode, text: str) -> Unsupported:
     """Return the refusal of a query among the arguments of EXECUTE IMMEDIATE, in Spark's words."""
     written = expression.span.of(text) if expression.span is not None else "a query"

@@ -271,6 +271,15 @@ async def test_what_is_not_known_before_it_runs_is_refused(lab: Lab, text: str) 
     await lab.refused(text, variables=frozenset({"x"}))
 
 
+@pytest.mark.parametrize(
+    ("text", "kind"), [("5", "INT"), ("true", "BOOLEAN"), ("NULL", "VOID"), ("5 USING 1", "INT")]
+)
+async def test_a_text_that_is_no_string_is_refused_as_by_spark(lab: Lab, text: str, kind: str) -> None:
+    found = await lab.refused(f"EXECUTE IMMEDIATE {text}")
+    assert found.message.startswith("[INVALID_EXPR_TYPE_FOR_QUERY_EXECUTE_IMMEDIATE]")
+    assert f'but got "{kind}".' in found.message
+
+
 async def test_an_argument_has_one_value_wherever_its_markers_are(lab: Lab) -> None:
     for argument in ("rand() AS a", "1 + uniform(1, 9) AS a", "uuid() AS a"):
         found = await lab.refused(f"EXECUTE IMMEDIATE 'SELECT :a = :a' USING {argument}")

@@ -115,6 +115,7 @@ async def test_what_is_no_statement_is_refused(sql: str, world: World, reader: R
         ("DESCRIBE TABLE EXTENDED employee", False),
         ("DESCRIBE TABLE EXTENDED directory", False),  # its sources are masked, though it is not
         ("DESCRIBE TABLE EXTENDED v", False),
+        ("SHOW TBLPROPERTIES v", False),
         ("DESCRIBE EXTENDED department id", True),
         ("DESCRIBE EXTENDED employee name", False),
         ("DESCRIBE EXTENDED directory name", False),

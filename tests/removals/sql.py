@@ -938,6 +938,12 @@ REMOVALS = (
         "describe-temp-view", "the description of a temporary view", DropArgument(2), "pipeline.test_pipeline"
     ),
     Removal(
+        "properties-temp-view",
+        "the properties of a temporary view",
+        DropArgument(2),
+        "pipeline.test_pipeline",
+    ),
+    Removal(
         "describe-column-values",
         "DESCRIBE EXTENDED of a column prints values",
         Never(),
@@ -946,6 +952,9 @@ REMOVALS = (
     Removal("table-details-raw", "details of a table are raw", DropArgument(0), "pipeline.test_pipeline"),
     Removal("explain-filters", "EXPLAIN prints filters", DropArgument(0), "pipeline.test_pipeline"),
     Removal("explain-temp-view", "EXPLAIN of a temporary view", Deleted(), "pipeline.test_plans"),
+    Removal(
+        "explain-laid-open", "EXPLAIN of what has texts in its plan", Deleted(), "pipeline.test_pipeline"
+    ),
     Removal("clear-cache", "CLEAR CACHE is everybody's", DropElement(0), "pipeline.test_pipeline"),
     Removal("refresh-path", "REFRESH reads a path", DropElement(0), "pipeline.test_pipeline"),
     Removal(
