@@ -23,6 +23,8 @@ more do not keep clients waiting."""
 MANY_CANCELED = 100
 """Timers that were cancelled and whose time has not come, from which on asyncio clears them away, where they
 are more than half."""
+MAX_WAIT_S = 3600.0
+"""Timers may be of a time that never comes."""
 _READ, _WRITE = ~select.EPOLLOUT, ~select.EPOLLIN
 """Every event but one concerns a reader, every event but one a writer, as asyncio has it."""
 
@@ -55,7 +57,10 @@ class GatewayLoop(asyncio.SelectorEventLoop):
         while scheduled and scheduled[0]._when < until:
             timer = heapq.heappop(scheduled)
             timer._scheduled = False
-            ready.append(timer)
+            if timer._cancelled:
+                self._timer_cancelled_count -= 1
+            else:
+                ready.append(timer)
         for _ in range(ROUNDS):
             for _ in range(len(ready)):
                 handle = ready.popleft()
@@ -75,7 +80,7 @@ class GatewayLoop(asyncio.SelectorEventLoop):
             return -1
         # As asyncio's selector has it: no sooner than the timer, in whole milliseconds.
         left = scheduled[0]._when - time.monotonic()
-        return 0 if left <= 0 else min(math.ceil(left * 1e3) * 1e-3, 3600.0)
+        return 0 if left <= 0 else math.ceil(min(left, MAX_WAIT_S) * 1e3) * 1e-3
 
     def _look(self, wait_s: float) -> None:
         """Have the callbacks run for which something has come."""

@@ -5,25 +5,9 @@ Every function raises OSError as the system does; the spool decides what a failu
 
 from __future__ import annotations
 
-import asyncio
 import os
 from pathlib import Path
 from typing import Protocol
-
-from gateway.audit.kernel_sync import KernelSync, Synced
-
-
-class Syncing(Protocol):
-    """Syncs one file at a time while the loop goes on."""
-
-    def begin(self, fd: int) -> None:
-        """Have what was written to `fd` put on the disk, and be told. Raises OSError; then nothing is
-        told."""
-        ...
-
-    def close(self) -> None:
-        """Sync nothing more. Nothing may be under way."""
-        ...
 
 
 class Disk(Protocol):
@@ -49,11 +33,6 @@ class Disk(Protocol):
         """Return when creations, renames and removals in the directory are on the disk."""
         ...
 
-    def start_syncing(self, loop: asyncio.AbstractEventLoop, synced: Synced, trial: int) -> Syncing | None:
-        """Return what syncs without a thread, having tried it on the file `trial`; None where there is no
-        such thing."""
-        ...
-
 
 class LocalDisk:
     """The disk of this machine."""
@@ -77,9 +56,6 @@ class LocalDisk:
 
     def sync_directory(self, path: Path) -> None:
         sync_directory(path)
-
-    def start_syncing(self, loop: asyncio.AbstractEventLoop, synced: Synced, trial: int) -> Syncing | None:
-        return KernelSync.start(loop, synced, trial)
 
 
 def sync_directory(path: Path) -> None:

@@ -1,13 +1,9 @@
 """The spool: an append returns only when its entry is on the disk, and one fdatasync serves all who wait.
 
-Whatever has queued up since the last write is appended with one write and one fdatasync, and then the futures
-of all of it are resolved. Nobody who waits is delayed to gather more: while the disk is busy the next batch
-gathers by itself, and a delay of 2 ms was measured to triple the latency without any gain.
-
-A writer thread does all that may take long: it begins and ends segments and deals with a disk that fails. As
-long as there is a segment to append to and nothing has failed, the loop itself appends and the kernel syncs
-(`kernel_sync.py`): a thread for each batch costs several times as much. INVARIANT (one writer): a batch is
-either the thread's or the kernel's, and while one of them has one the other has none.
+One writer thread takes whatever has queued up since its last write, appends it with one write and one
+fdatasync, and resolves the futures of all of it with one call into the loop. Nobody who waits is delayed to
+gather more: while the disk is busy the next batch gathers by itself, and a delay of 2 ms was measured to
+triple the latency without any gain.
 
 Failure: after a failed write or sync the file descriptor is never used again, because Linux reports a lost
 page once and then forgets it (the "fsyncgate" of 2018). The segment ends where the last good sync left it,
@@ -29,7 +25,7 @@ from pathlib import Path
 
 import structlog
 
-from gateway.audit.disk import Disk, LocalDisk, Syncing, replace_file, sync_directory
+from gateway.audit.disk import Disk, LocalDisk, replace_file, sync_directory
 from gateway.audit.segment import FILE_HEADER, NO_STATEMENT, Entry, Mark, encode
 from gateway.errors import LedgerUnavailable
 
@@ -59,7 +55,7 @@ class SpoolLimits:
 
 @dataclass(slots=True)
 class Segment:
-    """One file. Only who writes changes `durable` and `closed` while it is the newest."""
+    """One file. Only the writer thread changes `durable` and `closed` while it is the newest."""
 
     number: int
     path: Path
@@ -99,25 +95,16 @@ class Spool:
         self._lock_fd = -1
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
-        self._lock = threading.Lock()
-        self._changed = threading.Condition(self._lock)
+        self._changed = threading.Condition()
         self._queue: list[_Pending] = []
         self._writing: list[_Pending] = []
-        """What is on its way to the disk, whoever sees to it."""
-        self._threads_turn = False
-        """Whether the thread writes, or ends a segment."""
-        self._kernels_turn = False
-        """Whether the kernel syncs what the loop has written."""
-        self._broken: OSError | None = None
-        """Why what the kernel had is the thread's to write again."""
-        self._syncing: Syncing | None = None
         self._closing = False
         self._ride: asyncio.TimerHandle | None = None
         """Wakes the writer for entries that nobody waits for; None when there are none or it is awake."""
         self._segments: list[Segment] = []
         self._queued_bytes = 0
         self._failure = ""
-        # Only whose turn it is touches the rest.
+        # Only the writer thread touches the rest.
         self._fd = -1
         self._current: Segment | None = None
         self._next_number = 1
@@ -143,7 +130,7 @@ class Spool:
         """
         try:
             self.directory.mkdir(parents=True, exist_ok=True, mode=0o700)
-            self._lock_directory()
+            self._lock()
             self.identity = self._read_identity()
             self._segments = self._discover()
         except OSError as error:
@@ -151,7 +138,6 @@ class Spool:
             raise LedgerUnavailable(f"the audit spool cannot be opened: {error.strerror}") from error
         self._next_number = max([next_number - 1, *(s.number for s in self._segments)]) + 1
         self._loop = asyncio.get_running_loop()
-        self._syncing = self._disk.start_syncing(self._loop, self._handle_synced, self._lock_fd)
         self._thread = threading.Thread(target=self._main, name="audit-spool", daemon=True)
         self._thread.start()
 
@@ -182,71 +168,21 @@ class Spool:
         if not closes and self.backlog_bytes > self._limits.max_spool_bytes:
             raise LedgerUnavailable("too many audit records are waiting for the audit database")
         self._queued_bytes += len(pending.data)
-        with self._lock:
-            self._queue.append(pending)
         if pending.future is None and self._loop is not None:
-            self._take_along(self._loop)
-        else:
-            self._write_on()
+            with self._changed:
+                self._queue.append(pending)
+            if self._ride is None:
+                self._ride = self._loop.call_later(self._limits.ride_s, self._wake_writer)
+            return
+        with self._changed:
+            self._queue.append(pending)
+        self._wake_writer()
 
-    def _take_along(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Have what nobody waits for written soon, if nothing takes it along before."""
-        if self._ride is None:
-            self._ride = loop.call_later(self._limits.ride_s, self._write_on)
-
-    def _write_on(self) -> None:
-        """Have what has queued up written: by the loop and the kernel, or else by the thread."""
+    def _wake_writer(self) -> None:
         if self._ride is not None:
             self._ride.cancel()
             self._ride = None
-        if not self._begin_in_kernel():
-            with self._lock:
-                self._changed.notify()
-
-    def _begin_in_kernel(self) -> bool:
-        """Append what has queued up and have the kernel sync it. False where the thread has to see to it."""
-        segment, syncing = self._current, self._syncing
-        if syncing is None or segment is None or self._failure:
-            return False
-        with self._lock:
-            if self._kernels_turn:
-                return not self._closing  # what has queued up is next
-            if self._threads_turn or self._closing or not self._queue or self._broken is not None:
-                return False
-            size = sum([len(pending.data) for pending in self._queue])
-            if segment.durable + size > self._limits.max_segment_bytes or self._too_old():
-                return False
-            batch = self._writing = self._queue
-            self._queue, self._kernels_turn = [], True
-        try:
-            self._disk.write(self._fd, b"".join([pending.data for pending in batch]))
-            syncing.begin(self._fd)
-        except Exception as error:  # noqa: BLE001 - whatever it is, those who wait must not wait for ever
-            self._leave_to_thread(error if isinstance(error, OSError) else OSError(type(error).__name__))
-        return True
-
-    def _handle_synced(self, error: OSError | None) -> None:
-        """Told in the loop that the kernel has synced."""
-        segment = self._current
-        if error is not None or segment is None:
-            self._leave_to_thread(error or OSError("the segment has ended"))
-            return
-        batch = self._writing
-        size = sum([len(pending.data) for pending in batch])
-        segment.durable += size
-        with self._lock:
-            self._writing, self._kernels_turn = [], False
-            queue = self._queue
-        self._handle_success(batch, segment.number, size)
-        if self._closing or any(pending.future is not None for pending in queue):
-            self._write_on()
-        elif queue and self._loop is not None:
-            self._take_along(self._loop)
-
-    def _leave_to_thread(self, error: OSError) -> None:
-        """Have the thread write what the kernel did not put on the disk, elsewhere."""
-        with self._lock:
-            self._broken, self._kernels_turn = error, False
+        with self._changed:
             self._changed.notify()
 
     def note_shipped(self, count: int) -> None:
@@ -261,18 +197,15 @@ class Spool:
     async def close(self) -> None:
         """Write what is queued, stop the writer and release the directory."""
         self._closing = True
-        self._write_on()
+        self._wake_writer()
         if self._thread is not None:
             await asyncio.to_thread(self._thread.join)
             self._thread = None
-        if self._syncing is not None:
-            self._syncing.close()
-            self._syncing = None
         self._unlock()
 
     # Opening
 
-    def _lock_directory(self) -> None:
+    def _lock(self) -> None:
         self._lock_fd = os.open(self.directory / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(self._lock_fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -331,17 +264,14 @@ class Spool:
     def _run(self) -> None:
         while True:
             with self._changed:
-                self._threads_turn = False
-                while self._kernels_turn or not (self._queue or self._closing or self._broken):
-                    if not (self._changed.wait(self._patience()) or self._kernels_turn):
+                while not self._queue and not self._closing:
+                    if not self._changed.wait(self._patience()):
                         break
-                broken, self._broken = self._broken, None
-                before = self._writing if broken is not None else []
-                batch, self._queue = [*before, *self._queue], []
-                self._writing, self._threads_turn = batch, True
+                batch, self._queue = self._queue, []
+                self._writing = batch
                 closing = self._closing
             if batch:
-                self._commit([*self._retained, *batch], broken)
+                self._commit([*self._retained, *batch])
             elif self._failure:
                 self._commit([*self._retained, _Pending(_PADDING, None)])
             elif self._too_old():
@@ -363,12 +293,9 @@ class Spool:
     def _too_old(self) -> bool:
         return self._current is not None and self._clock() >= self._opened_at + self._limits.max_segment_age_s
 
-    def _commit(self, batch: list[_Pending], broken: OSError | None = None) -> None:
-        """`broken`: the newest segment has failed already."""
+    def _commit(self, batch: list[_Pending]) -> None:
         data = b"".join([pending.data for pending in batch])
         try:
-            if broken is not None:
-                raise broken
             number = self._write(data)
         except OSError as first:
             if not self._failure:
@@ -384,9 +311,6 @@ class Spool:
             log.warning("audit_spool_writes_again")
         self._retained = []
         self._failure = ""
-        with self._lock:
-            # Before anybody hears of it: what he sends next is the kernel's.
-            self._threads_turn = False
         self._tell(self._handle_success, batch, number, len(data))
 
     def _write(self, data: bytes) -> int:

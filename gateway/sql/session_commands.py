@@ -8,7 +8,7 @@ from dataclasses import replace
 from gateway.model.catalog import GLOBAL_TEMP, levels, quote
 from gateway.model.files import SESSION_CATALOG
 from gateway.model.handles import mark_reading_function
-from gateway.model.reading import RelationRole, Span, Splice
+from gateway.model.reading import Span, Splice
 from gateway.model.reading_settings import (
     find_pinned_value,
     is_read_by_clients,

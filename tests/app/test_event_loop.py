@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Iterator
 
 import pytest
 
-from gateway.app.event_loop import ROUNDS, GatewayLoop, make_event_loop
+from gateway.app.event_loop import MANY_CANCELED, ROUNDS, GatewayLoop, make_event_loop
 from tests.speed import patience
 
 Program = Callable[[], Awaitable[object]]
@@ -74,6 +74,34 @@ def test_timers_come_in_their_order_and_not_before_their_time(runner: asyncio.Ru
     assert took >= 0.05
     with pytest.raises(TimeoutError):
         runner.run(_time_out())
+
+
+def test_canceled_timers_are_forgotten_when_their_time_comes(runner: asyncio.Runner) -> None:
+    async def program() -> int:
+        loop = asyncio.get_running_loop()
+        at, seen = loop.time() + 0.01, list[int]()
+        for n in range(2 * MANY_CANCELED):
+            # The first one of each keeps the loop from seeing the canceled one before it is due.
+            loop.call_at(at, seen.append, n)
+            loop.call_at(at, seen.append, -1).cancel()
+        await asyncio.sleep(0.02)
+        assert sorted(seen) == list(range(2 * MANY_CANCELED))
+        return int(loop._timer_cancelled_count)  # type: ignore[attr-defined]
+
+    canceled = runner.run(program())
+    if isinstance(runner.get_loop(), GatewayLoop):
+        assert canceled == 0, "it would turn as asyncio's for ever"
+
+
+def test_a_timer_may_wait_for_ever(runner: asyncio.Runner) -> None:
+    async def program() -> str:
+        loop = asyncio.get_running_loop()
+        loop.call_later(float("inf"), print)
+        told = loop.create_future()
+        threading.Timer(0.02, lambda: loop.call_soon_threadsafe(told.set_result, "told")).start()
+        return str(await told)
+
+    assert runner.run(program()) == "told"
 
 
 async def _time_out() -> None:

@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-import asyncio
 import errno
 import os
 import threading
 from pathlib import Path
 
-from gateway.audit.disk import LocalDisk, Syncing
-from gateway.audit.kernel_sync import Synced
+from gateway.audit.disk import LocalDisk
 from tests.speed import patience
 
 
 class FailingDisk(LocalDisk):
     """The local disk, but each call asks a plan first whether it fails.
 
-    With `kernel` it syncs as a kernel does, beside the loop, without the spool's thread. `fail` maps a call
-    to how many times it fails (−1: until further notice) and with which errno.
+    `fail` maps a call's name to how many times it fails (−1: until further notice) and with which errno.
     """
 
-    def __init__(self, *, kernel: bool = False) -> None:
-        self.kernel = kernel
+    def __init__(self) -> None:
         self.fail: dict[str, tuple[int, int]] = {}
         self.calls: list[str] = []
         self.synced: list[int] = []
@@ -31,8 +27,6 @@ class FailingDisk(LocalDisk):
         """Cleared: syncs wait. Lets a test gather a batch while the disk is busy."""
         self.gate.set()
         self.syncing = threading.Event()
-        self.begun = 0
-        """Syncs that were begun in the kernel."""
 
     def _ask(self, call: str) -> None:
         self.calls.append(call)
@@ -57,36 +51,6 @@ class FailingDisk(LocalDisk):
         self._ask("sync")
         self.synced.append(fd)
         super().sync(fd)
-
-    def start_syncing(self, loop: asyncio.AbstractEventLoop, synced: Synced, trial: int) -> Syncing | None:
-        return _SyncedBeside(self, loop, synced) if self.kernel else None
-
-
-class _SyncedBeside:
-    """Syncs by a disk that fails on demand, in a thread for each sync."""
-
-    def __init__(self, disk: FailingDisk, loop: asyncio.AbstractEventLoop, synced: Synced) -> None:
-        self._disk, self._loop, self._synced = disk, loop, synced
-        self._running: list[threading.Thread] = []
-
-    def begin(self, fd: int) -> None:
-        self._disk.begun += 1
-        self._disk._ask("begin")
-        thread = threading.Thread(target=self._sync, args=(fd,), daemon=True)
-        self._running.append(thread)
-        thread.start()
-
-    def _sync(self, fd: int) -> None:
-        error: OSError | None = None
-        try:
-            self._disk.sync(fd)
-        except OSError as fault:
-            error = fault
-        self._loop.call_soon_threadsafe(self._synced, error)
-
-    def close(self) -> None:
-        for thread in self._running:
-            thread.join(patience(5))
 
 
 class FullDisk(LocalDisk):

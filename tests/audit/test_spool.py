@@ -30,12 +30,6 @@ def entry(number: int, size: int = 0) -> Entry:
     return Entry(Mark.CLEARED, uuid.UUID(int=number).bytes, b'{"n": %d}' % number + b" " * size)
 
 
-@pytest.fixture(params=[False, True], ids=["thread", "kernel"])
-def disk(request: pytest.FixtureRequest) -> FailingDisk:
-    """A disk that syncs in the spool's thread, and one that does beside the loop, as kernels do."""
-    return FailingDisk(kernel=request.param)
-
-
 def on_disk(spool: Spool) -> list[bytes]:
     """Payloads of everything durable, in order."""
     found: list[bytes] = []
@@ -72,7 +66,8 @@ async def test_entries_are_on_the_disk_when_append_returns(tmp_path: Path) -> No
             assert on_disk(spool) == [entry(n).payload for n in range(number + 1)]
 
 
-async def test_one_sync_serves_all_who_wait(tmp_path: Path, disk: FailingDisk) -> None:
+async def test_one_sync_serves_all_who_wait(tmp_path: Path) -> None:
+    disk = FailingDisk()
     async with opened(tmp_path, disk=disk) as spool:
         await spool.append(entry(0))
         disk.gate.clear()
@@ -87,7 +82,8 @@ async def test_one_sync_serves_all_who_wait(tmp_path: Path, disk: FailingDisk) -
         assert on_disk(spool) == [entry(n).payload for n in range(130)]
 
 
-async def test_nobody_is_told_before_the_sync(tmp_path: Path, disk: FailingDisk) -> None:
+async def test_nobody_is_told_before_the_sync(tmp_path: Path) -> None:
+    disk = FailingDisk()
     async with opened(tmp_path, disk=disk) as spool:
         disk.gate.clear()
         waiting = asyncio.ensure_future(spool.append(entry(1)))
@@ -152,9 +148,8 @@ async def test_files_are_closed_to_others(tmp_path: Path) -> None:
         assert spool.segments[0].path.stat().st_mode & 0o077 == 0
 
 
-async def test_after_a_failed_sync_the_file_is_left_and_everything_is_written_again(
-    tmp_path: Path, disk: FailingDisk
-) -> None:
+async def test_after_a_failed_sync_the_file_is_left_and_everything_is_written_again(tmp_path: Path) -> None:
+    disk = FailingDisk()
     async with opened(tmp_path, disk=disk) as spool:
         await spool.append(entry(1))
         disk.fail["sync"] = (1, errno.EIO)
@@ -169,8 +164,9 @@ async def test_after_a_failed_sync_the_file_is_left_and_everything_is_written_ag
 @pytest.mark.parametrize("call", ["write", "sync", "create"])
 @pytest.mark.parametrize("trouble", TROUBLES)
 async def test_a_disk_that_takes_nothing_refuses_until_it_does_again(
-    tmp_path: Path, disk: FailingDisk, call: str, trouble: str
+    tmp_path: Path, call: str, trouble: str
 ) -> None:
+    disk = FailingDisk()
     disk.half = True
     async with opened(tmp_path, disk=disk, limits=SpoolLimits(probe_interval_s=0.02)) as spool:
         await spool.append(entry(1))
@@ -253,7 +249,8 @@ def test_a_real_limit_on_the_size_of_files(tmp_path: Path) -> None:
     assert "file too large" in done.stdout
 
 
-async def test_the_queue_has_a_bound(tmp_path: Path, disk: FailingDisk) -> None:
+async def test_the_queue_has_a_bound(tmp_path: Path) -> None:
+    disk = FailingDisk()
     disk.gate.clear()
     limits = SpoolLimits(max_queue_bytes=1000)
     async with opened(tmp_path, disk=disk, limits=limits) as spool:
@@ -301,9 +298,8 @@ async def test_a_writer_that_dies_leaves_nobody_waiting(tmp_path: Path) -> None:
             await spool.append(entry(2))
 
 
-async def test_what_nobody_waits_for_rides_with_what_somebody_waits_for(
-    tmp_path: Path, disk: FailingDisk
-) -> None:
+async def test_what_nobody_waits_for_rides_with_what_somebody_waits_for(tmp_path: Path) -> None:
+    disk = FailingDisk()
     async with opened(tmp_path, disk=disk, limits=SpoolLimits(ride_s=3600)) as spool:
         await spool.append(entry(1))
         before = disk.calls.count("sync")
@@ -318,63 +314,3 @@ async def test_what_nobody_waits_for_does_not_wait_for_ever(tmp_path: Path) -> N
         await spool.append(entry(1))
         spool.append_soon(entry(2))
         await until(lambda: len(on_disk(spool)) == 2)
-
-
-async def test_the_thread_begins_a_segment_and_the_kernel_goes_on(tmp_path: Path) -> None:
-    disk = FailingDisk(kernel=True)
-    async with opened(tmp_path, disk=disk, limits=SpoolLimits(max_segment_bytes=1000)) as spool:
-        for number in range(10):
-            await spool.append(entry(number, 300))
-        assert len(spool.segments) == 5
-        assert disk.begun == 5, "the second of each segment"
-        assert len(on_disk(spool)) == 10
-
-
-async def test_what_comes_while_the_kernel_syncs_is_next(tmp_path: Path) -> None:
-    disk = FailingDisk(kernel=True)
-    async with opened(tmp_path, disk=disk, limits=SpoolLimits(ride_s=0.01)) as spool:
-        await spool.append(entry(0))
-        disk.gate.clear()
-        first = asyncio.ensure_future(spool.append(entry(1)))
-        await asyncio.sleep(0)
-        spool.append_soon(entry(2))
-        second = asyncio.ensure_future(spool.append(entry(3)))
-        await asyncio.sleep(0.05)
-        assert not first.done()
-        assert not second.done()
-        disk.gate.set()
-        await asyncio.gather(first, second)
-        assert on_disk(spool) == [entry(n).payload for n in range(4)]
-        disk.gate.clear()
-        third = asyncio.ensure_future(spool.append(entry(4)))
-        await asyncio.sleep(0)
-        spool.append_soon(entry(5))
-        disk.gate.set()
-        await third
-        await until(lambda: len(on_disk(spool)) == 6)
-
-
-async def test_a_spool_that_is_closed_while_the_kernel_syncs_loses_nothing(tmp_path: Path) -> None:
-    disk = FailingDisk(kernel=True)
-    async with opened(tmp_path, disk=disk) as spool:
-        await spool.append(entry(0))
-        disk.gate.clear()
-        last = asyncio.ensure_future(spool.append(entry(1)))
-        await asyncio.sleep(0)
-        spool.append_soon(entry(2))
-        closing = asyncio.ensure_future(spool.close())
-        await asyncio.sleep(0.02)
-        assert not closing.done()
-        disk.gate.set()
-        await asyncio.gather(last, closing)
-    assert on_disk(spool) == [entry(n).payload for n in range(3)]
-
-
-async def test_a_fault_of_ours_beside_the_kernel_leaves_nobody_waiting(tmp_path: Path) -> None:
-    disk = FailingDisk(kernel=True)
-    async with opened(tmp_path, disk=disk) as spool:
-        await spool.append(entry(0))
-        disk.fail["begin"] = (1, errno.EAGAIN)
-        assert await spool.append(entry(1)) == 2, "the thread writes it, elsewhere"
-        assert await spool.append(entry(2)) == 2
-        assert on_disk(spool) == [entry(n).payload for n in range(3)]
