@@ -71,7 +71,7 @@ COLUMN_TYPES = dict.fromkeys(COLUMNS, "text") | {
 EventRow = tuple[Any, ...]
 
 LAST_YEAR = 2200
-UUID_CHARS = 36
+UUID_CHARS, UUID_BYTES = 36, 16
 MAX_INDEXED_CHARACTERS = 400
 """An index entry holds at most about 2,700 bytes; longer names are cut in their column, never in the body."""
 
@@ -167,7 +167,9 @@ def encode_event(event: AuditEvent) -> Entry:
 def read_uuid(text: str) -> bytes:
     """Return the bytes of a UUID as we write them, or as `uuid` reads others. Raises ValueError."""
     if len(text) == UUID_CHARS and text[8] == text[13] == text[18] == text[23] == "-":
-        return bytes.fromhex(text[:8] + text[9:13] + text[14:18] + text[19:23] + text[24:])
+        found = bytes.fromhex(text[:8] + text[9:13] + text[14:18] + text[19:23] + text[24:])
+        if len(found) == UUID_BYTES:  # blanks count for nothing
+            return found
     return uuid.UUID(text).bytes
 
 

@@ -408,7 +408,7 @@ _FINDINGS: Final = tuple([one.name for one in fields(Findings)])
 _values_of: Final = attrgetter(*_FINDINGS)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, weakref_slot=True)
 class Cleared(Findings):
     """A verdict that lets a statement pass. Only `pipeline.judge` makes one; a backend takes nothing else."""
 

@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, Generic, Protocol, TypeVar
+from weakref import ref
 
 from gateway.errors import LimitExceeded
 from gateway.model.bounded import BoundedDict
@@ -80,8 +81,9 @@ class Deciding(Generic[S, E]):
         self._backend = dependencies.backend
         self._limits = dependencies.limits
         self._console_url = dependencies.console_url
-        self._requests: BoundedDict[int, tuple[Cleared, LockRequest]] = BoundedDict(MAX_REQUESTS)
-        """What clearances lock that read nothing of a session, by their ids."""
+        self._requests: BoundedDict[int, tuple[ref[Cleared], LockRequest]] = BoundedDict(MAX_REQUESTS)
+        """What clearances lock that read nothing of a session, by their ids. They are not kept for it:
+        a text may have megabytes."""
         self._freshness = Freshness(self._verdicts, dependencies.catalog.changed_names, endpoint)
 
     async def decide(self, session: S, asked: AskedStatement) -> DecidedStatement:
@@ -280,9 +282,9 @@ class Deciding(Generic[S, E]):
         if cleared.temp_views_read or session.functions:
             return LockRequest.of(cleared, session.collect_dependencies(cleared))
         known = self._requests.get(id(cleared))
-        if known is None or known[0] is not cleared:
+        if known is None or known[0]() is not cleared:
             names = session.collect_dependencies(cleared)
-            known = self._requests[id(cleared)] = cleared, LockRequest.of(cleared, names)
+            known = self._requests[id(cleared)] = ref(cleared), LockRequest.of(cleared, names)
         return known[1]
 
     def _is_current(self, session: NameResolution, verdict: Cleared, request: LockRequest) -> bool:

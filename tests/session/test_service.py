@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import hashlib
 from dataclasses import replace
 from typing import Any
@@ -24,6 +25,7 @@ from gateway.model.statement import (
     AnswerFilter,
     AnswerRule,
     CatalogChanged,
+    Cleared,
     CreateTempView,
     DropTempView,
     ScanRecord,
@@ -177,6 +179,21 @@ async def test_a_refused_statement_of_megabytes_does_not_fill_the_record() -> No
     (event,) = world.ledger.of("decided")
     assert len(event.body["reqData"]) == 65_536
     assert event.body["reqData_sha256"] == hashlib.sha256(text.encode()).hexdigest()
+
+
+async def test_statements_of_megabytes_are_not_kept_once_their_session_has_ended() -> None:
+    world = World()
+    session = await open_session(world)
+    for number in range(3):
+        operation = await run(world, session, f"SELECT {number} -- {'x' * 1_000_000}")
+        await world.sessions.close_operation(BOB, operation)
+    await world.sessions.close_session(BOB, session)
+    for one in world.backend.sessions:  # it remembers what it was asked
+        one.operations.clear()
+    await asyncio.sleep(0)
+    gc.collect()
+    kept = [one for one in gc.get_objects() if type(one) is Cleared and len(one.forwarded) > 1_000_000]
+    assert not kept
 
 
 # -- one end -------------------------------------------------------------------------------------------------
