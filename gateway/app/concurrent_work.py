@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
-from gateway.errors import Faults, SluiceError, members_of
+from gateway.errors import BackendUnavailable, Faults, SluiceError, members_of
 
 T = TypeVar("T")
 
@@ -22,8 +22,11 @@ async def to_the_end(work: Callable[[], T]) -> T:
 
 
 async def run_together(*work: Coroutine[Any, Any, Any]) -> list[Any]:
-    """Run coroutines at the same time and return their results; the first error cancels the others. Raises
-    the error, of several Faults all of them, or else the group of errors, whose members are all told."""
+    """Run coroutines at the same time and return their results; the first error cancels the others.
+
+    Raises the error; of several Faults all of them, of several BackendUnavailable one that says them all; or
+    else the group of errors, whose members are all told.
+    """
     try:
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(one) for one in work]
@@ -33,5 +36,7 @@ async def run_together(*work: Coroutine[Any, Any, Any]) -> list[Any]:
             raise Faults([fault for one in members for fault in getattr(one, "faults", ())]) from errors
         if len(members) == 1 and isinstance(members[0], SluiceError):
             raise members[0] from errors
+        if all(type(one) is BackendUnavailable for one in members):
+            raise BackendUnavailable("; ".join(map(str, members))) from errors
         raise
     return [task.result() for task in tasks]

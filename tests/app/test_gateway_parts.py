@@ -53,6 +53,16 @@ async def test_faults_of_all_parts_come_together() -> None:
     assert error.value.faults == ("a", "b")
 
 
+async def test_parts_that_are_unavailable_at_once_are_told_together() -> None:
+    """Two workers without a Spark may end in the same turn."""
+
+    async def part(name: str) -> None:
+        raise BackendUnavailable(f"{name} has no Spark")
+
+    with pytest.raises(BackendUnavailable, match="one has no Spark; two has no Spark"):
+        await run_together(part("one"), part("two"))
+
+
 @pytest.mark.parametrize("wish", ["iceberg: true", "iceberg: true, connectors: gravitino", "iceberg: false"])
 @pytest.mark.parametrize("version", ["4.1", "4.2"])
 def test_an_embedded_spark_is_started_with_what_metalakes_may_bring(

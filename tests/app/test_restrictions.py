@@ -8,12 +8,14 @@ from __future__ import annotations
 import asyncio
 import functools
 import inspect
+import os
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 from aiohttp import web
@@ -278,18 +280,16 @@ async def test_with_the_login_of_the_settings_it_answers_for_that(reader: Reader
         await lake.source.aclose()
 
 
-async def test_with_credentials_of_users_it_answers_for_each(
-    reader: ReaderPool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("SLUICE_TEST_BOB", "bob:of-bob")
+async def test_with_credentials_of_users_it_answers_for_each(reader: ReaderPool) -> None:
     mapped = SETTINGS + "      user-credentials: {bob: {env: SLUICE_TEST_BOB}}\n"
-    async with serving() as server:
-        lake = Restricted(server, reader, as_user=False, text=mapped)
-        server.told["bob", "t"] = answer(PLAIN, columns={2: "mask-alphanum"})
-        assert "regexp_replace" in await lake.sent("SELECT name FROM t", "bob")
-        assert "no credential is set for the user" in await lake.refusal("SELECT name FROM t", "ann")
-        assert server.asked == [("bob", "t")]
-        await lake.source.aclose()
+    with patch.dict(os.environ, {"SLUICE_TEST_BOB": "bob:of-bob"}):
+        async with serving() as server:
+            lake = Restricted(server, reader, as_user=False, text=mapped)
+            server.told["bob", "t"] = answer(PLAIN, columns={2: "mask-alphanum"})
+            assert "regexp_replace" in await lake.sent("SELECT name FROM t", "bob")
+            assert "no credential is set for the user" in await lake.refusal("SELECT name FROM t", "ann")
+            assert server.asked == [("bob", "t")]
+            await lake.source.aclose()
 
 
 @over_lake
