@@ -15,6 +15,7 @@ import select
 import selectors
 import time
 from collections import deque
+from collections.abc import Callable
 from typing import Any
 
 ROUNDS = 8
@@ -32,10 +33,15 @@ _READ, _WRITE = ~select.EPOLLOUT, ~select.EPOLLIN
 class GatewayLoop(asyncio.SelectorEventLoop):
     """Runs a gateway. In debug mode it is asyncio's."""
 
-    # asyncio's own.
+    # asyncio's own, of which its types say nothing.
     _ready: deque[Any]
     _scheduled: list[Any]
     _timer_cancelled_count: int
+    _clock_resolution: float
+    _debug: bool
+    _stopping: bool
+    _remove_reader: Callable[[Any], bool]
+    _remove_writer: Callable[[Any], bool]
 
     def __init__(self) -> None:
         selector = selectors.EpollSelector()
@@ -49,11 +55,11 @@ class GatewayLoop(asyncio.SelectorEventLoop):
         ready, scheduled = self._ready, self._scheduled
         canceled = self._timer_cancelled_count
         is_littered = canceled > MANY_CANCELED and 2 * canceled > len(scheduled)
-        if self._debug or is_littered:  # type: ignore[attr-defined]
+        if self._debug or is_littered:
             super()._run_once()  # type: ignore[misc]  # it also clears away timers that were cancelled
             return
         self._look(self._find_wait(ready, scheduled))
-        until = time.monotonic() + self._clock_resolution  # type: ignore[attr-defined]
+        until = time.monotonic() + self._clock_resolution
         while scheduled and scheduled[0]._when < until:
             timer = heapq.heappop(scheduled)
             timer._scheduled = False
@@ -66,7 +72,7 @@ class GatewayLoop(asyncio.SelectorEventLoop):
                 handle = ready.popleft()
                 if not handle._cancelled:
                     handle._run()
-            if not ready or self._stopping:  # type: ignore[attr-defined]
+            if not ready or self._stopping:
                 break
 
     def _find_wait(self, ready: deque[Any], scheduled: list[Any]) -> float:
@@ -74,7 +80,7 @@ class GatewayLoop(asyncio.SelectorEventLoop):
         while scheduled and scheduled[0]._cancelled:
             self._timer_cancelled_count -= 1
             heapq.heappop(scheduled)._scheduled = False
-        if ready or self._stopping:  # type: ignore[attr-defined]
+        if ready or self._stopping:
             return 0
         if not scheduled:
             return -1
@@ -96,12 +102,12 @@ class GatewayLoop(asyncio.SelectorEventLoop):
             reader, writer = key.data
             if reader is not None and event & _READ and key.events & selectors.EVENT_READ:
                 if reader._cancelled:
-                    self._remove_reader(key.fileobj)  # type: ignore[attr-defined]
+                    self._remove_reader(key.fileobj)
                 else:
                     ready.append(reader)
             if writer is not None and event & _WRITE and key.events & selectors.EVENT_WRITE:
                 if writer._cancelled:
-                    self._remove_writer(key.fileobj)  # type: ignore[attr-defined]
+                    self._remove_writer(key.fileobj)
                 else:
                     ready.append(writer)
 

@@ -9,7 +9,7 @@ from typing import Final
 
 from gateway.model.catalog import FEED, TableName, ViewBody
 from gateway.model.files import SESSION_CATALOG
-from gateway.model.reading import Reading, Relation, RelationForm, RelationRole, Span
+from gateway.model.reading import ExpressionNode, Reading, Relation, RelationForm, RelationRole, Span
 from gateway.sql.call_texts import GuardedFunction, find_calls
 from gateway.sql.change_feeds import FUNCTION, ChangeFeed, is_changes
 from gateway.sql.evaluate import ScannedRelation
@@ -96,26 +96,34 @@ def list_feeds(
     calls = find_calls(text, reading, written)
     if isinstance(calls, Unsupported) and calls.sqlstate:
         return calls
+    asked: list[tuple[str | None, Span | None, tuple[Span, ...], str]]
+    if isinstance(calls, Unsupported):
+        # Where nothing is written for a call it passes, or is refused, as it is.
+        asked = [
+            (one.arguments[0].literal if one.arguments else None, None, (), "")
+            for one in filter(is_changes, reading.functions)
+        ]
+    else:
+        asked = [
+            (
+                _text_of(call.arguments[0][1]),
+                call.span,
+                tuple([span for _, _, span in call.arguments]),
+                call.alias,
+            )
+            for call in calls
+        ]
     found = []
-    if isinstance(
-        calls, Unsupported
-    ):  # where nothing is written for a call it passes, or is refused, as it is
-        for function in filter(is_changes, reading.functions):
-            literal = function.arguments[0].literal if function.arguments else None
-            table = _fed_table(literal, names)
-            if isinstance(table, Unsupported):
-                return table
-            found.append((_feed(table), table))
-        return tuple(found)
-    for call in calls:
-        node = call.arguments[0][1]
-        is_text = node.node == "Literal" and node.type.lower() == "string"
-        table = _fed_table(node.value if is_text else None, names)
+    for literal, call, arguments, alias in asked:
+        table = _fed_table(literal, names)
         if isinstance(table, Unsupported):
             return table
-        arguments = tuple([span for _, _, span in call.arguments])
-        found.append((_feed(table, call.span, arguments, call.alias), table))
+        found.append((_feed(table, call, arguments, alias), table))
     return tuple(found)
+
+
+def _text_of(node: ExpressionNode) -> str | None:
+    return node.value if node.node == "Literal" and node.type.lower() == "string" else None
 
 
 def _fed_table(literal: str | None, names: Names) -> TableName | Unsupported:
@@ -131,9 +139,7 @@ def _fed_table(literal: str | None, names: Names) -> TableName | Unsupported:
     return TableName(table.catalog, table.database, table.table, FEED)
 
 
-def _feed(
-    name: TableName, call: Span | None = None, arguments: tuple[Span, ...] = (), called: str = ""
-) -> ChangeFeed:
+def _feed(name: TableName, call: Span | None, arguments: tuple[Span, ...], called: str) -> ChangeFeed:
     return ChangeFeed(
         parts=(name.database, name.table),
         role=RelationRole.SCAN,

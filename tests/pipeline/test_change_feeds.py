@@ -12,28 +12,18 @@ from gateway.model.statement import Cleared, Refused, Verdict
 from gateway.pipeline import Rules
 from gateway.reader.pool import ReaderPool
 from tests.judge_world import World
+from tests.pipeline.test_versions_by_name import PACK as PACK_OF_VERSIONS
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
-PACK = """\
-service: spark
-people: {ann: {groups: [staff]}, ben: {groups: [guests]}, eve: {groups: [few]}}
-policies:
-  - name: all
-    on:
-      - {catalog: "*", database: "*", table: "*", column: "*"}
-      - {catalog: "*", database: "*"}
-    allow: [{groups: [staff, guests], access: [all]}]
-  - name: rows
-    on: {catalog: spark_catalog, database: shop, table: person}
-    filter: [{groups: [guests], where: "id = 7"}]
-  - name: names
-    on: {catalog: spark_catalog, database: shop, table: person, column: name}
-    mask: [{groups: [guests], type: MASK_NULL}]
+PACK = (
+    PACK_OF_VERSIONS.replace("catalog: lake", "catalog: spark_catalog")
+    + """\
   - name: no pin
     on: {catalog: spark_catalog, database: shop, table: person, column: pin}
     deny: [{groups: [guests], access: [select]}]
 """
+)
 DATA: dict[str, Any] = {
     "catalogs": ["spark_catalog", "lake"],
     "tables": {
