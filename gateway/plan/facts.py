@@ -31,8 +31,8 @@ from gateway.sql.functions import (
 from gateway.sql.names import Names, TempViewName, Ungovernable
 from gateway.sql.required import Privilege, Required, Unsupported, join
 
-_BUILTIN = ALLOWED_FUNCTIONS | REFUSED_FUNCTIONS.keys()
-_BUILTIN_TABLE_FUNCTIONS = ALLOWED_TABLE_FUNCTIONS | REFUSED_TABLE_FUNCTIONS.keys()
+_BUILTIN = ALLOWED_FUNCTIONS.union(REFUSED_FUNCTIONS)
+_BUILTIN_TABLE_FUNCTIONS = ALLOWED_TABLE_FUNCTIONS.union(REFUSED_TABLE_FUNCTIONS)
 RESERVED_FUNCTIONS = _BUILTIN | _BUILTIN_TABLE_FUNCTIONS | INTERNAL_FUNCTIONS
 """Names that nobody may register: masks and filters call them, and so does everybody else."""
 METADATA = "_metadata"

@@ -265,12 +265,8 @@ sequences of pandas on Spark, the partition transforms of `writeTo` and two time
 from their arguments alone. SQL text does not find them."""
 
 
-BUILTIN_NAMES: Final = (
-    ALLOWED_FUNCTIONS
-    | REFUSED_FUNCTIONS.keys()
-    | ALLOWED_TABLE_FUNCTIONS
-    | REFUSED_TABLE_FUNCTIONS.keys()
-    | INTERNAL_FUNCTIONS
+BUILTIN_NAMES: Final = ALLOWED_FUNCTIONS.union(
+    REFUSED_FUNCTIONS, ALLOWED_TABLE_FUNCTIONS, REFUSED_TABLE_FUNCTIONS, INTERNAL_FUNCTIONS
 )
 """Every name that a Spark which the gateway knows has a function for."""
 
