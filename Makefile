@@ -35,7 +35,7 @@ PROGRAMS := tests/e2e/programs
 CHARTS := tests/e2e/deploy
 # What `make programs-test` and `make night` need: programs of others, each in an environment of its own.
 PYSPARK_CLIENTS := $(foreach minor,4.0 4.1 4.2,$(PROGRAMS)/pyspark_client/$(minor)/.venv/.installed)
-PYTHON_PROGRAMS := dbt ibis adbc pyspark_rust great_expectations
+PYTHON_PROGRAMS := dbt ibis adbc pyspark_rust great_expectations sqlmesh
 BUILDS := $(addprefix build-,$(PYTHON_PROGRAMS) go java jvm)
 SUPERSET := $(PROGRAMS)/superset/.venv/.installed
 PYICEBERG := tests/e2e/lake/pyiceberg_client/.venv/.installed

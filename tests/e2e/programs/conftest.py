@@ -30,6 +30,9 @@ FREE = "fritz"
 GOVERNED = "gerda"
 """Reads the shop filtered and masked, and builds in a database of hers, where a column is masked too."""
 SHOP = "programs_shop"
+COPIES = "programs_seen"
+HERS = "programs_hers"
+"""What GOVERNED builds in."""
 
 TABLES = [
     statement
@@ -68,14 +71,29 @@ class Programs:
 
     @contextlib.contextmanager
     def scratch(self, name: str) -> Iterator[str]:
-        """Yield an empty database to write to, which is dropped again."""
+        """Yield an empty database to write to, which is dropped again, as is what SQLMesh puts beside it."""
         assert name not in OWN_DATABASES
-        drop = f"DROP DATABASE IF EXISTS {name} CASCADE"
-        self.spark.query(drop, f"CREATE DATABASE {name}", user="loader")
+        drops = [f"DROP DATABASE IF EXISTS {one} CASCADE" for one in (name, f"sqlmesh__{name}")]
+        self.spark.query(*drops, f"CREATE DATABASE {name}", user="loader")
         try:
             yield name
         finally:
-            self.spark.query(drop, user="loader")
+            self.spark.query(*drops, user="loader")
+
+    @contextlib.contextmanager
+    def copies(self) -> Iterator[str]:
+        """Yield a database with the shop as GOVERNED sees it, which is dropped again."""
+        with self.scratch(COPIES) as name:
+            tables = {row[1] for row in self.spark.query(f"SHOW TABLES IN {SHOP}")} - {"emea", "customer"}
+            self.spark.query(
+                f"CREATE TABLE {name}.customer LIKE {SHOP}.customer",
+                f"INSERT INTO {name}.customer SELECT id, name, regexp_replace(email, '[a-z]', 'x'), region, "
+                f"joined, spent FROM {SHOP}.customer WHERE region <> 'APAC'",
+                f"CREATE VIEW {name}.emea AS SELECT id, name FROM {name}.customer WHERE region = 'EMEA'",
+                *(f"CREATE TABLE {name}.{one} USING parquet AS SELECT * FROM {SHOP}.{one}" for one in tables),
+                user="loader",
+            )
+            yield name
 
     def through(self, user: str, scratch: str) -> Way:
         gateway = self.gateway

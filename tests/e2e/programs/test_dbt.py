@@ -24,7 +24,7 @@ from gateway.frontends.login_mechanisms import IssuerLogins
 from tests.e2e import one_pack
 from tests.e2e.lake.worlds import OpenLake
 from tests.e2e.programs.comparison import HERE, answers_of, level, require_alike
-from tests.e2e.programs.conftest import FREE, GOVERNED, PACK, SHOP, TABLES, Programs
+from tests.e2e.programs.conftest import FREE, GOVERNED, HERS, PACK, SHOP, TABLES, Programs
 from tests.e2e.programs.turns import take_turns
 from tests.e2e.running import RunningGateway, Spark
 from tests.frontends.listening import listening
@@ -35,7 +35,6 @@ pytestmark = [pytest.mark.programs, take_turns("dbt"), pytest.mark.timeout(3600)
 PYTHON = HERE / "dbt" / ".venv" / "bin" / "python"
 COMMANDS = [["build"], ["build"], ["docs", "generate"]]
 """`build` is seed, run, snapshot and test, in the order of what needs what."""
-HERS = "programs_hers"
 BAD = ("error", "fail", "skipped")
 
 

@@ -5,17 +5,18 @@ As somebody who may do everything they are answered as by Spark itself.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import orjson
 import pytest
 
-from tests.e2e.programs.comparison import HERE, answers_of
-from tests.e2e.programs.conftest import GOVERNED, Programs, Way
+from tests.e2e.programs.comparison import HERE, answers_of, require_alike
+from tests.e2e.programs.conftest import GOVERNED, HERS, Programs, Way
 from tests.e2e.programs.turns import take_turns
 
-PROGRAMS = ("ibis", "adbc", "pyspark_rust", "great_expectations")
+PROGRAMS = ("ibis", "adbc", "pyspark_rust", "great_expectations", "sqlmesh")
 """Each has a directory of its name, with what to install and a `client.py`."""
 ROOT = HERE.parents[2]
 pytestmark = [pytest.mark.programs, pytest.mark.timeout(3600)]
@@ -32,6 +33,21 @@ def run(program: str, way: Way, programs: Programs, home: Path) -> Any:
 @pytest.mark.parametrize("program", [pytest.param(name, marks=take_turns(name)) for name in PROGRAMS])
 def test_it_is_answered_as_by_spark(programs: Programs, program: str, tmp_path: Path) -> None:
     programs.require_alike(program, lambda way: run(program, way, programs, tmp_path))
+
+
+@pytest.mark.parametrize(
+    "program",
+    [pytest.param(name, marks=take_turns(name)) for name in ("ibis", "great_expectations", "sqlmesh")],
+)
+def test_it_is_answered_as_over_copies(programs: Programs, program: str, tmp_path: Path) -> None:
+    """Whoever has masks and filters is answered as by Spark over tables that hold what she may see."""
+    with programs.scratch(HERS) as scratch:
+        way = programs.through(GOVERNED, scratch)
+        through = way.level(run(program, way, programs, tmp_path))
+    with programs.scratch(HERS) as scratch, programs.copies() as shop:
+        way = replace(programs.direct(scratch), shop=shop)
+        direct = way.level(run(program, way, programs, tmp_path))
+    require_alike(f"{program} as {GOVERNED}", through, direct)
 
 
 @take_turns("adbc")

@@ -6,7 +6,7 @@ import pytest
 
 from tests.shares import todays
 
-NAMES = ("dbt", "go", "java", "ibis", "adbc", "pyspark_rust", "jvm", "great_expectations")
+NAMES = ("dbt", "go", "java", "ibis", "adbc", "pyspark_rust", "jvm", "great_expectations", "sqlmesh")
 
 
 def take_turns(name: str) -> pytest.MarkDecorator:
