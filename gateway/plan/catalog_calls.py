@@ -30,7 +30,7 @@ from gateway.sql import storage
 from gateway.sql.cache_commands import check_cached_view
 from gateway.sql.data_commands import build_create_database_effect, list_cascade_privileges
 from gateway.sql.functions import ALLOWED_FUNCTIONS, ALLOWED_TABLE_FUNCTIONS, is_of
-from gateway.sql.names import Names, TempViewName, no_catalog
+from gateway.sql.names import Names, TempViewName, Ungovernable, name_global_view, no_catalog
 from gateway.sql.paths import on_path
 from gateway.sql.required import Named, Privilege, Required, Unsupported
 from gateway.sql.scope import CannotClassify, table_resource
@@ -230,6 +230,19 @@ def _drop_temp_view(call: pb.DropTempView, scope: PlanScope) -> PlanRequired:
     return PlanRequired(required=Required(effects=(DropTempView(call.view_name),)))
 
 
+def _drop_global_view(call: pb.DropGlobalTempView, scope: PlanScope) -> PlanRequired:
+    """As DROP VIEW of its name with `global_temp` before it; the name is taken as it is, never parsed."""
+    name = name_global_view(call.view_name)
+    if isinstance(name, Ungovernable):
+        raise CannotClassify(name.refusal(call.view_name))
+    return PlanRequired(
+        required=Required(
+            privileges=(Privilege(table_resource(name), "drop"),),  # RULE (catalog-drop-global-view)
+            effects=(CatalogChanged((name,)),),
+        )
+    )
+
+
 def _on_table(
     access: str,
     *,
@@ -383,6 +396,7 @@ CALLS: Mapping[str, _Handler] = {
     "create_table": _create_table,
     "create_external_table": _create_table,
     "drop_temp_view": _drop_temp_view,
+    "drop_global_temp_view": _drop_global_view,
     "drop_table": _on_table("drop", changes="changes"),
     "drop_view": _on_table("drop", field="view_name", changes="changes"),
     "truncate_table": _on_table("delete", raw=True),  # RULE (catalog-truncate-raw)
@@ -402,17 +416,13 @@ CALLS: Mapping[str, _Handler] = {
 }
 DATAFRAMES = frozenset({"create_table", "create_external_table"})
 """Calls that PySpark keeps as a DataFrame and sends again, within others and to be analysed."""
-REFUSED_CALLS: Mapping[str, str] = {
-    "drop_global_temp_view": "global temporary views are shared by all sessions and are not supported",
-}
 
 
 def call_privileges(call: CatalogCall, names: Names, minor: Minor = NEWEST) -> PlanRequired | Unsupported:
     """Say what a call of the Catalog API wants of a Spark of this minor, or why it cannot pass."""
     handler = CALLS.get(call.operation)
     if handler is None:
-        why = REFUSED_CALLS.get(call.operation, f"the catalog call `{call.operation}` is not supported")
-        return Unsupported(why)
+        return Unsupported(f"the catalog call `{call.operation}` is not supported")
     if not call.root and call.operation not in DATAFRAMES:  # RULE (catalog-call-alone)
         return Unsupported(
             "a catalog listing cannot be part of a DataFrame; collect it and create a DataFrame from it"

@@ -208,7 +208,10 @@ def _merge(command: pb.MergeIntoTableCommand, scope: PlanScope) -> PlanRequired:
 
 def _create_view(command: pb.CreateDataFrameViewCommand, scope: PlanScope) -> PlanRequired:
     if command.is_global:  # RULE (dataframe-global-view)
-        raise CannotClassify("global temporary views are shared by all sessions and are not supported")
+        raise CannotClassify(
+            "a global temporary view of a DataFrame has no text by which its readers could be judged; make a "
+            "temporary view, write a table, or use CREATE GLOBAL TEMPORARY VIEW … AS"
+        )
     name = scope.view_name(command.name)
     return PlanRequired(
         required=Required(effects=(CreateTempView(name, "frame"),)),

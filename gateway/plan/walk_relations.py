@@ -177,8 +177,8 @@ def _catalog(walk: PlanWalk, relation: pb.Relation, catalog: pb.Catalog) -> None
 
 _ONE_ROW = frozenset(
     """
-    current_catalog current_database database_exists drop_temp_view function_exists get_database get_function
-    get_table is_cached table_exists
+    current_catalog current_database database_exists drop_global_temp_view drop_temp_view function_exists
+    get_database get_function get_table is_cached table_exists
     """.split()
 )
 """Calls that are answered with one row, so that the first of their rows are all of them."""

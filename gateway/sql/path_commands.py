@@ -103,7 +103,10 @@ def create_view_using(scope: CommandScope) -> Required:
     """CREATE TEMPORARY VIEW … USING: the files at a path, as one that a DataFrame over them would be."""
     parts = name_parts(scope.node("tableIdent"), scope.command.node)
     if scope.flag("global"):
-        raise CannotClassify("global temporary views are shared by all sessions and are not supported")
+        raise CannotClassify(
+            "a global temporary view USING a format has no text by which its readers could be judged; use "
+            "CREATE GLOBAL TEMPORARY VIEW … AS SELECT"
+        )
     if len(parts) != 1:
         raise CannotClassify("the name of a temporary view must have one part")
     provider = scope.text("provider") or ""

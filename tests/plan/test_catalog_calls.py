@@ -17,7 +17,7 @@ from gateway.model.statement import (
     SessionContext,
     UseNamespace,
 )
-from gateway.plan.catalog_calls import CALLS, DATAFRAMES, REFUSED_CALLS, call_privileges
+from gateway.plan.catalog_calls import CALLS, DATAFRAMES, call_privileges
 from gateway.plan.reading import CatalogCall
 from gateway.plan.scope import PlanRequired
 from gateway.sql.names import Names
@@ -62,8 +62,7 @@ def written(found: PlanRequired) -> dict[str, str | None]:
 
 def test_every_call_has_a_row() -> None:
     cases = {f.name for f in pb.Catalog.DESCRIPTOR.oneofs_by_name["cat_type"].fields}
-    assert cases == CALLS.keys() | REFUSED_CALLS.keys()
-    assert not CALLS.keys() & REFUSED_CALLS.keys()
+    assert cases == CALLS.keys()
 
 
 def test_a_call_within_a_dataframe_is_refused() -> None:
@@ -105,6 +104,7 @@ TABLE = "table spark_catalog.hr.t"
         ("database_exists", {"db_name": "hr"}, [], {"db_name": "`spark_catalog`.`hr`"}),
         ("table_exists", {"table_name": "t"}, [], {"table_name": T}),
         ("get_function", {"function_name": "upper"}, [], {}),
+        ("drop_global_temp_view", {"view_name": "v"}, ["drop table spark_catalog.global_temp.v"], {}),
         (
             "get_function",
             {"function_name": "f"},
@@ -197,7 +197,7 @@ def test_calls_want_what_the_same_sql_wants(
         ("create_table", {"table_name": "t", "source": "csv", "options": {"note": "x"}}, "the option"),
         ("create_table", {"table_name": "t", "source": "orc", "options": {"url": "x"}}, "the option"),
         ("create_database", {"db_name": "d", "properties": {"x": "y"}}, "the property"),
-        ("drop_global_temp_view", {"view_name": "x"}, "global temporary views"),
+        ("drop_global_temp_view", {"view_name": "a.`b"}, "characters of paths"),
         ("table_exists", {"table_name": "a b c"}, "cannot be parsed as a name"),
     ],
 )
@@ -215,6 +215,10 @@ def test_what_changes_the_session_or_the_catalog_says_so() -> None:
         UseNamespace("lake", None),
     )
     assert required_of("drop_temp_view", view_name="v").required.effects == (DropTempView("v"),)
+    shared = TableName("spark_catalog", "global_temp", "v")
+    assert required_of("drop_global_temp_view", view_name="v").required.effects == (
+        CatalogChanged((shared,)),
+    )
     table = TableName("spark_catalog", "hr", "t")
     assert required_of("drop_table", table_name="t").required.effects == (CatalogChanged((table,)),)
     refreshed = CatalogChanged((table,), meaning="stays")

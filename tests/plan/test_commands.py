@@ -181,7 +181,7 @@ def test_a_merge_without_known_actions_is_refused(actions: list[Any]) -> None:
 @pytest.mark.parametrize(
     ("fields", "words"),
     [
-        ({"name": "w", "is_global": True}, "global temporary views"),
+        ({"name": "w", "is_global": True}, "global temporary view of a DataFrame"),
         ({"name": "a.b"}, "plain name"),
         ({"name": ""}, "plain name"),
         ({"name": "` `"}, "plain name"),

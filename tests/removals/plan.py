@@ -353,6 +353,12 @@ REMOVALS = (
     Removal(
         "show-create-raw", "AS SERDE the text that makes a table is raw", Always(), "plan.test_catalog_calls"
     ),
+    Removal(
+        "catalog-drop-global-view",
+        "dropping a global temporary view",
+        DropArgument(0),
+        "plan.test_catalog_calls",
+    ),
     Removal("catalog-cascade", "dropping a database with all in it", Deleted(), "plan.test_catalog_calls"),
     Removal(
         "catalog-list-details", "locations and descriptions in lists", DropArgument(0), "pipeline.test_plans"

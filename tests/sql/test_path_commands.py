@@ -108,7 +108,7 @@ async def test_privileges(reader: ReaderPool, text: str, wanted: set[str]) -> No
         ("ALTER TABLE t SET LOCATION 'x'", "relative"),
         ("CREATE TEMPORARY VIEW v USING jdbc OPTIONS (url 'x')", "other systems"),
         ("CREATE TEMPORARY VIEW v USING csv OPTIONS (paths '[\"/x\"]')", "option `paths`"),
-        ("CREATE GLOBAL TEMPORARY VIEW v USING csv OPTIONS (path '/x')", "shared by all sessions"),
+        ("CREATE GLOBAL TEMPORARY VIEW v USING csv OPTIONS (path '/x')", "has no text by which"),
         ("ALTER TABLE t SET SERDE 'x.Y'", "code"),
         ("CREATE TABLE t (a INT) USING parquet OPTIONS (path '/x', mine 'y', fs.s3a.endpoint 'z')", "fs.s3a"),
         ("CREATE TABLE t (a INT) USING parquet OPTIONS ('path_of' 'y')", "path_of"),

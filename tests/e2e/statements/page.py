@@ -56,11 +56,11 @@ other text or name is not known before it runs, and is refused.
 ## Global temporary views
 
 `CREATE [OR REPLACE] GLOBAL TEMPORARY VIEW` wants `create` (and `drop`, to replace) on the table
-`spark_catalog.global_temp.NAME`, reading one `select`, and `DROP VIEW` `drop`. Spark has no place for who
-defined one, so it lends nothing: whoever reads it needs `select` on what it reads too, and has his own masks
-and filters. It is read by the text that Spark has of it, written out in its place, under the reader's
-settings. It reads no temporary view, and no persistent view or function reads it. One that was made of a
-DataFrame has no text, and is refused.
+`spark_catalog.global_temp.NAME`, reading one `select`, and `DROP VIEW` (`catalog.dropGlobalTempView`)
+`drop`. Spark has no place for who defined one, so it lends nothing: whoever reads it needs `select` on
+what it reads too, and has his own masks and filters. It is read by the text that Spark has of it, written
+out in its place, under the reader's settings. It reads no temporary view, and no persistent view or
+function reads it. One that was made of a DataFrame has no text, and is refused.
 
 ## SQL functions
 
