@@ -1,4 +1,4 @@
-"""What Great Expectations finds in a shop; runs where `great-expectations` is installed.
+"""What Great Expectations finds in a shop, twice in a row; runs where `great-expectations` is installed.
 
 `client.py REMOTE SHOP SCRATCH`: where Spark Connect is, which database to read and which to write. What is
 validated are DataFrames of PySpark's.
@@ -156,7 +156,7 @@ def main(remote: str, shop: str, scratch: str) -> None:
     from pyspark.sql import SparkSession
 
     spark = SparkSession.builder.getOrCreate()
-    tell(steps(spark, shop, scratch))
+    tell(steps(spark, shop, scratch), times=2)
     spark.stop()
 
 
