@@ -155,7 +155,7 @@ def _connect(session: contextlib.AbstractContextManager[Any], database: str) -> 
                 frame = frames.sql(statement)
                 schema = frame.schema
                 rows = tuple(sorted(_level(row, database) for row in frame.collect()))
-            except PySparkException as error:
+            except (PySparkException, TypeError) as error:  # maps with keys that Python cannot hash
                 return _failed(str(error))
             names = tuple(_level(name, database) for name in schema.names)
             return Answer(names, (_level(schema.simpleString(), database),), rows)
